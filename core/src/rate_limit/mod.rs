@@ -1,0 +1,5 @@
+//! Reading a provider's "not now".
+
+mod error;
+
+pub use error::{Limit, LimitKind, RateLimited, Reason, Source, Window};
