@@ -2,42 +2,43 @@
 //!
 //! A handler's error reaches the worker as `dyn Error`, inside `anyhow::Error`, `Box<dyn Error>`, `Arc`, or an enum
 //! with `#[error(transparent)]`. Down-casting each link of the `source()` chain misses two of these: a transparent
-//! wrapper forwards `source()` and hides the error itself, and a bare `anyhow::Error` hides its root. So the errors
-//! that mean something have a [`Marker`] as their own *source*: every wrapper lets that through.
+//! wrapper forwards `source()` and hides the error itself, and a bare `anyhow::Error` hides its root. So an error that
+//! means something has a marker as its own *source*, which every wrapper lets through: [`Limit`] under a
+//! [`RateLimited`](crate::rate_limit::RateLimited), [`Permanent`] under an error that trying again cannot mend.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::rate_limit::Limit;
 
-/// What an error means to the worker. Put it at the end of an error's `source()` chain.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Marker {
-    /// The provider said "not now": waiting clears it.
-    Limited(Limit),
-    /// Trying again cannot help (an HTTP 404, an invalid request).
-    Permanent {
-        /// The HTTP status, where there was one.
-        status: Option<u16>,
-    },
+/// The limit in `error` or in one of its sources.
+pub fn find_limit<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Limit> {
+    find(error)
 }
 
-impl Marker {
-    /// Searches `error` and its sources for a marker.
-    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Marker> {
-        std::iter::successors(Some(error), |e| e.source()).find_map(|e| e.downcast_ref::<Marker>())
-    }
+/// The mark of a permanent failure in `error` or in one of its sources.
+pub fn find_permanent<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Permanent> {
+    find(error)
 }
 
-impl fmt::Display for Marker {
+fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    std::iter::successors(Some(error), |e| (*e).source()).find_map(|e| e.downcast_ref())
+}
+
+/// Trying again cannot help (an HTTP 404, an invalid request). The last source of an error that is permanent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Permanent {
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+}
+
+impl fmt::Display for Permanent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Marker::Limited(limit) => limit.fmt(f),
-            Marker::Permanent { status: Some(status) } => write!(f, "status {status} does not clear by itself"),
-            Marker::Permanent { status: None } => f.write_str("trying again cannot help"),
+        match self.status {
+            Some(status) => write!(f, "status {status} does not clear by itself"),
+            None => f.write_str("trying again cannot help"),
         }
     }
 }
 
-impl Error for Marker {}
+impl Error for Permanent {}

@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::marker::Marker;
-
 /// Which limit was hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -159,6 +157,9 @@ pub struct Limit {
     pub window: Option<Window>,
 }
 
+/// A `Limit` is the source of every [`RateLimited`], where [`marker`](crate::marker) finds it.
+impl Error for Limit {}
+
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(module) = &self.module {
@@ -192,27 +193,37 @@ impl fmt::Display for Limit {
 /// ```
 // Boxed: an error that travels through `Result` should be small.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RateLimited(Box<Marker>);
+pub struct RateLimited(Box<Limit>);
 
 impl RateLimited {
     /// From the facts of a refusal.
     pub fn new(limit: Limit) -> Self {
-        RateLimited(Box::new(Marker::Limited(limit)))
+        RateLimited(Box::new(limit))
     }
 
     /// Not before `retry_at`.
     pub fn until(retry_at: Timestamp) -> Self {
-        Self::new(Limit { retry_at: Some(retry_at), ..Limit::default() })
+        Self::new(Limit {
+            retry_at: Some(retry_at),
+            ..Limit::default()
+        })
     }
 
     /// Not before `now + wait`. A wait that passes the end of time counts as no time given.
     pub fn after(now: Timestamp, wait: Duration) -> Self {
-        Self::new(Limit { retry_at: now.checked_add(wait).ok(), wait: Some(wait), ..Limit::default() })
+        Self::new(Limit {
+            retry_at: now.checked_add(wait).ok(),
+            wait: Some(wait),
+            ..Limit::default()
+        })
     }
 
     /// Limited, and nobody knows for how long. The worker waits by its ladder.
     pub fn without_time() -> Self {
-        Self::new(Limit { source: Source::Backoff, ..Limit::default() })
+        Self::new(Limit {
+            source: Source::Backoff,
+            ..Limit::default()
+        })
     }
 
     /// Sets [`Limit::reason`]. Default: [`Reason::Unknown`].
@@ -246,23 +257,13 @@ impl RateLimited {
     }
 
     fn with(mut self, set: impl FnOnce(&mut Limit)) -> Self {
-        set(self.limit_mut());
+        set(&mut self.0);
         self
     }
 
     /// The facts of the refusal.
     pub fn limit(&self) -> &Limit {
-        match &*self.0 {
-            Marker::Limited(limit) => limit,
-            Marker::Permanent { .. } => unreachable!("a RateLimited is made from a Limit only"),
-        }
-    }
-
-    fn limit_mut(&mut self) -> &mut Limit {
-        match &mut *self.0 {
-            Marker::Limited(limit) => limit,
-            Marker::Permanent { .. } => unreachable!("a RateLimited is made from a Limit only"),
-        }
+        &self.0
     }
 }
 
