@@ -1,0 +1,425 @@
+//! The `_frigg` envelope: taken out of a body, read, and put back; the body's other bytes stay as they are.
+//!
+//! The body is spliced as text and never re-serialised: key order, number spelling, escapes and duplicate keys are the
+//! sender's. A body that is no JSON object travels inside the envelope, as `{"_frigg":{…,"body":"<text>"}}`, and comes
+//! out again byte for byte.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserializer as _;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::Limits;
+use crate::time;
+
+const KEY: &str = "_frigg";
+/// The schedule's `MaximumEventAgeInSeconds`, which the runtime asks for.
+const SCHEDULE_EVENT_AGE: SignedDuration = SignedDuration::from_secs(3600);
+/// Two clocks that disagree by more than this are not treated as honest.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
+
+/// What an envelope said. All absent for a message that was never deferred.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// How often the message was put back.
+    pub deferrals: u32,
+    /// When it was first put back.
+    pub first_deferred_at: Option<Timestamp>,
+    /// The id that stays through all deferrals.
+    pub deferral_id: Option<String>,
+    /// Not before this moment.
+    pub retry_at: Option<Timestamp>,
+}
+
+/// What a stamp writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counters {
+    /// How often the message was put back, this time included.
+    pub deferrals: u32,
+    /// When it was first put back.
+    pub first_deferred_at: Timestamp,
+    /// The id that stays through all deferrals: the first message's id.
+    pub deferral_id: Option<String>,
+    /// Not before this moment; `None` leaves it out, as Frigg does.
+    pub retry_at: Option<Timestamp>,
+}
+
+/// Why an envelope was ignored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EnvelopeFault {
+    /// `_frigg` is no JSON object.
+    NoObject,
+    /// A member has a value that the runtime never writes.
+    Malformed(&'static str),
+    /// It belongs to an earlier life of the message: it was redriven from a dead-letter queue, say.
+    Stale,
+}
+
+impl fmt::Display for EnvelopeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EnvelopeFault::NoObject => f.write_str("_frigg is not a JSON object"),
+            EnvelopeFault::Malformed(member) => write!(f, "_frigg.{member} is malformed"),
+            EnvelopeFault::Stale => {
+                f.write_str("the message was sent after the envelope's deferral had to be over")
+            }
+        }
+    }
+}
+
+/// How an envelope is judged.
+#[derive(Debug, Clone, Copy)]
+pub enum Reading {
+    /// Member by member, as Frigg does: one that cannot be read is absent, the others count.
+    Frigg,
+    /// As a whole: if one member is malformed, forged or stale, the envelope is absent.
+    Strict {
+        /// The moment of reading.
+        now: Timestamp,
+        /// When SQS took the message.
+        sent_at: Option<Timestamp>,
+        /// The caps, which bound what a member can say.
+        limits: Limits,
+    },
+}
+
+/// A message's body without its envelope, and the envelope.
+#[derive(Debug, Clone)]
+pub struct Body<'a> {
+    text: Cow<'a, str>,
+    form: Form,
+    envelope: Envelope,
+    /// Members under `_frigg` that are not ours, as raw JSON.
+    foreign: String,
+    fault: Option<EnvelopeFault>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A JSON object; a new member goes in at this offset of the text, after a comma where there are others.
+    Object { insert_at: usize, empty: bool },
+    /// Anything else.
+    Text,
+}
+
+impl<'a> Body<'a> {
+    /// Takes the envelope out of `body`. Never fails: what is no envelope is body.
+    pub fn open(body: &'a str, reading: Reading) -> Body<'a> {
+        let Some(members) = members(body) else {
+            return Body::plain(Cow::Borrowed(body), Form::Text);
+        };
+        let Some(own) = members.iter().rev().find(|member| member.key == KEY) else {
+            return Body::plain(Cow::Borrowed(body), object_form(body, &members));
+        };
+        let Some(inner) = self::members(own.value) else {
+            let (text, form) = strip(body, &members);
+            return Body {
+                fault: Some(EnvelopeFault::NoObject),
+                ..Body::plain(Cow::Owned(text), form)
+            };
+        };
+        let wrapped = (members.len() == 1)
+            .then(|| last(&inner, "body").and_then(string))
+            .flatten();
+        let is_wrapped = wrapped.is_some();
+        let (text, form) = match wrapped {
+            Some(text) => (text, Form::Text),
+            None => strip(body, &members),
+        };
+        let (envelope, fault) = read(&inner, reading);
+        let foreign = foreign_members(&inner, is_wrapped);
+        Body {
+            text: Cow::Owned(text),
+            form,
+            envelope,
+            foreign,
+            fault,
+        }
+    }
+
+    fn plain(text: Cow<'a, str>, form: Form) -> Body<'a> {
+        Body {
+            text,
+            form,
+            envelope: Envelope::default(),
+            foreign: String::new(),
+            fault: None,
+        }
+    }
+
+    /// What the handler sees: the body without its envelope.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The envelope; all absent when there was none, or none that counts.
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// Why an envelope that was there does not count.
+    pub fn fault(&self) -> Option<EnvelopeFault> {
+        self.fault
+    }
+
+    /// Whether the body is a JSON object, the only form that Frigg can stamp.
+    pub fn is_object(&self) -> bool {
+        matches!(self.form, Form::Object { .. })
+    }
+
+    /// The body with these counters in its envelope.
+    ///
+    /// ```
+    /// use frigg_core::deferral::{Body, Counters, Reading};
+    ///
+    /// let body = Body::open(r#"{"id":1724442618569203714}"#, Reading::Frigg);
+    /// let stamped = body.stamp(&Counters {
+    ///     deferrals: 1,
+    ///     first_deferred_at: "2026-09-28T12:00:00Z".parse()?,
+    ///     deferral_id: Some("m-1".into()),
+    ///     retry_at: None,
+    /// });
+    /// assert_eq!(
+    ///     stamped,
+    ///     r#"{"id":1724442618569203714,"_frigg":{"deferrals":1,"firstDeferredAt":"2026-09-28T12:00:00.000Z","deferralId":"m-1"}}"#
+    /// );
+    /// assert_eq!(Body::open(&stamped, Reading::Frigg).text(), r#"{"id":1724442618569203714}"#);
+    /// # Ok::<(), jiff::Error>(())
+    /// ```
+    pub fn stamp(&self, counters: &Counters) -> String {
+        let text = &*self.text;
+        let mut out = String::with_capacity(text.len() + self.foreign.len() + 192);
+        match self.form {
+            Form::Object { insert_at, empty } => {
+                out.push_str(&text[..insert_at]);
+                out.push_str(if empty { "\"_frigg\":{" } else { ",\"_frigg\":{" });
+                self.write_members(&mut out, counters);
+                out.push('}');
+                out.push_str(&text[insert_at..]);
+            }
+            Form::Text => {
+                out.push_str("{\"_frigg\":{");
+                self.write_members(&mut out, counters);
+                out.push_str(",\"body\":");
+                push_json_string(&mut out, text);
+                out.push_str("}}");
+            }
+        }
+        out
+    }
+
+    fn write_members(&self, out: &mut String, counters: &Counters) {
+        out.push_str(&self.foreign);
+        // Writing to a String cannot fail.
+        let _ = write!(
+            out,
+            "\"deferrals\":{},\"firstDeferredAt\":\"{:.3}\"",
+            counters.deferrals, counters.first_deferred_at
+        );
+        if let Some(id) = &counters.deferral_id {
+            out.push_str(",\"deferralId\":");
+            push_json_string(out, id);
+        }
+        if let Some(at) = counters.retry_at {
+            let _ = write!(out, ",\"retryAt\":\"{:.3}\"", time::ceil_to_millisecond(at));
+        }
+    }
+}
+
+/// One member of a JSON object, as it stands in the text.
+struct Member<'a> {
+    key: Cow<'a, str>,
+    value: &'a str,
+}
+
+/// The members of a JSON object in order, values as text; `None` when the text is no JSON object.
+fn members(text: &str) -> Option<Vec<Member<'_>>> {
+    struct Members;
+    impl<'de> Visitor<'de> for Members {
+        type Value = Vec<Member<'de>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a JSON object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some(key) = map.next_key::<Key<'de>>()? {
+                let value: &'de RawValue = map.next_value()?;
+                members.push(Member {
+                    key: key.0,
+                    value: value.get(),
+                });
+            }
+            Ok(members)
+        }
+    }
+    #[derive(serde::Deserialize)]
+    struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    let members = json.deserialize_map(Members).ok()?;
+    json.end().ok()?;
+    Some(members)
+}
+
+/// Where `part` lies in `whole`, of which it is a slice.
+fn span(whole: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - whole.as_ptr() as usize;
+    start..start + part.len()
+}
+
+fn object_form(text: &str, members: &[Member<'_>]) -> Form {
+    match members.last() {
+        Some(member) => Form::Object {
+            insert_at: span(text, member.value).end,
+            empty: false,
+        },
+        None => Form::Object {
+            insert_at: after_brace(text),
+            empty: true,
+        },
+    }
+}
+
+fn after_brace(text: &str) -> usize {
+    text.find('{').map_or(0, |at| at + 1)
+}
+
+/// The text without its `_frigg` members, and its form. A member goes with the comma before it; the first one with the
+/// comma after it.
+fn strip(text: &str, members: &[Member<'_>]) -> (String, Form) {
+    let mut out = String::with_capacity(text.len());
+    let mut empty = true;
+    let mut insert_at = after_brace(text);
+    out.push_str(&text[..insert_at]);
+    let mut previous_end = insert_at;
+    for member in members {
+        let end = span(text, member.value).end;
+        let piece = &text[previous_end..end];
+        if member.key != KEY {
+            // The comma that stood before the first member that is left belongs to one that went.
+            let comma = if empty {
+                piece.find(',').filter(|_| piece.trim_start().starts_with(','))
+            } else {
+                None
+            };
+            out.push_str(&piece[comma.map_or(0, |at| at + 1)..]);
+            empty = false;
+            insert_at = out.len();
+        }
+        previous_end = end;
+    }
+    out.push_str(&text[previous_end..]);
+    (out, Form::Object { insert_at, empty })
+}
+
+fn last<'a>(members: &[Member<'a>], key: &str) -> Option<&'a str> {
+    members
+        .iter()
+        .rev()
+        .find(|member| member.key == key)
+        .map(|member| member.value)
+}
+
+fn string(json: &str) -> Option<String> {
+    serde_json::from_str(json).ok()
+}
+
+fn foreign_members(inner: &[Member<'_>], wrapped: bool) -> String {
+    let mut out = String::new();
+    for member in inner {
+        let ours = match &*member.key {
+            "deferrals" | "firstDeferredAt" | "deferralId" | "retryAt" => true,
+            "body" => wrapped,
+            _ => false,
+        };
+        if !ours {
+            push_json_string(&mut out, &member.key);
+            let _ = write!(out, ":{},", member.value);
+        }
+    }
+    out
+}
+
+/// Reads the members. Frigg's way leaves out what cannot be read; the strict one then ignores the whole envelope.
+fn read(inner: &[Member<'_>], reading: Reading) -> (Envelope, Option<EnvelopeFault>) {
+    let mut malformed = None;
+    let mut envelope = Envelope::default();
+    let mut member = |key: &'static str, accept: &mut dyn FnMut(&str) -> bool| {
+        let value = last(inner, key).filter(|value| *value != "null");
+        if value.is_some_and(|value| !accept(value)) {
+            malformed = malformed.or(Some(EnvelopeFault::Malformed(key)));
+        }
+    };
+    member("deferrals", &mut |json| {
+        positive(json).map(|count| envelope.deferrals = count).is_some()
+    });
+    member("firstDeferredAt", &mut |json| {
+        envelope.first_deferred_at = string(json).and_then(|text| time::parse_iso(&text));
+        envelope.first_deferred_at.is_some()
+    });
+    member("deferralId", &mut |json| {
+        envelope.deferral_id = string(json).filter(|id| !id.is_empty());
+        envelope.deferral_id.is_some()
+    });
+    let Reading::Strict { now, sent_at, limits } = reading else {
+        return (envelope, None);
+    };
+    member("retryAt", &mut |json| {
+        envelope.retry_at = string(json).and_then(|text| time::parse_iso(&text));
+        envelope.retry_at.is_some()
+    });
+
+    let cap = SignedDuration::try_from(limits.max_deferred).unwrap_or(SignedDuration::MAX);
+    let later_than =
+        |at: Option<Timestamp>, by: SignedDuration| at.is_some_and(|at| at.duration_since(now) > by);
+    let fault = if malformed.is_some() {
+        malformed
+    } else if later_than(envelope.first_deferred_at, CLOCK_SKEW) {
+        Some(EnvelopeFault::Malformed("firstDeferredAt"))
+    } else if later_than(envelope.retry_at, cap) {
+        Some(EnvelopeFault::Malformed("retryAt"))
+    } else if is_stale(&envelope, sent_at, cap) {
+        Some(EnvelopeFault::Stale)
+    } else {
+        None
+    };
+    if fault.is_some() {
+        (Envelope::default(), fault)
+    } else {
+        (envelope, None)
+    }
+}
+
+/// Sent later than any copy that this envelope can have travelled in: a fresh start, with fresh caps.
+fn is_stale(envelope: &Envelope, sent_at: Option<Timestamp>, cap: SignedDuration) -> bool {
+    let (Some(first), Some(sent)) = (envelope.first_deferred_at, sent_at) else {
+        return false;
+    };
+    sent.duration_since(first) > cap.saturating_add(SCHEDULE_EVENT_AGE).saturating_add(CLOCK_SKEW)
+}
+
+/// A positive whole number, as JavaScript's `Number.isInteger` takes it (`2.0` and `1e1` pass); huge ones saturate.
+fn positive(json: &str) -> Option<u32> {
+    let value: f64 = json
+        .parse()
+        .ok()
+        .filter(|_| json.starts_with(|c: char| c.is_ascii_digit()))?;
+    (value >= 1.0 && value.fract() == 0.0).then_some(value as u32)
+}
+
+fn push_json_string(out: &mut String, text: &str) {
+    // A string always serialises.
+    out.push_str(&serde_json::to_string(text).unwrap_or_default());
+}
+
+#[cfg(test)]
+#[path = "envelope_tests.rs"]
+mod tests;

@@ -1,0 +1,360 @@
+//! The decision: what becomes of a record whose handler failed.
+//!
+//! [`plan`] answers *whether* a message is put back, and until when; [`tier`] answers *how*. They are apart because the
+//! way is chosen again at the moment of the call: time has passed since the decision, and a way that failed is out.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Counters, Options};
+use crate::delivery::Delivery;
+use crate::rate_limit::{Limit, LimitKind, Reason};
+use crate::time;
+
+/// The longest visibility extension that the runtime asks for: SQS's 12 h, which count from the receive, less a
+/// function's 900 s and a batching window of 300 s.
+pub const MAX_VISIBILITY: Duration = Duration::from_secs(43_200 - 900 - 300);
+/// A schedule is never created less than this ahead.
+const MIN_SCHEDULE_AHEAD: SignedDuration = SignedDuration::from_secs(60);
+/// A retry time this near is none: a slow clock, or `Retry-After: 0`.
+const NO_WAIT: SignedDuration = SignedDuration::from_secs(1);
+/// How long a daily or monthly limit that gives no time is waited for.
+const LONG_WINDOW_WAIT: Duration = Duration::from_secs(3600);
+/// The first deferral of a message that is spread.
+const SPREAD_FROM: u32 = 3;
+const MAX_SPREAD: SignedDuration = SignedDuration::from_secs(900);
+/// A hidden message is deleted when its retention ends; stay clear of that.
+const RETENTION_MARGIN: SignedDuration = SignedDuration::from_secs(60);
+
+/// What a handler's failure means.
+#[derive(Debug, Clone, Copy)]
+pub enum Failure<'a> {
+    /// A provider refused for now.
+    Limited(&'a Limit),
+    /// Anything that another receive may cure.
+    Retryable,
+    /// Nothing cures it: Frigg's "halt".
+    Permanent,
+    /// The message itself cannot be handled: it does not decode, or nobody handles its event.
+    Unreadable,
+}
+
+/// What the runtime can do for this record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// A copy can be sent with a delay.
+    pub delay: bool,
+    /// A schedule can be created.
+    pub schedule: bool,
+    /// The visibility timeout can be changed.
+    pub visibility: bool,
+    /// The queue's retention, where known.
+    pub retention: Option<Duration>,
+}
+
+impl Capabilities {
+    /// Without the way that just failed.
+    #[must_use]
+    fn without(self, failed: Tier) -> Capabilities {
+        match failed {
+            Tier::Delay { .. } => Capabilities { delay: false, ..self },
+            Tier::Schedule { .. } => Capabilities {
+                schedule: false,
+                ..self
+            },
+            Tier::Visibility { .. } => Capabilities {
+                visibility: false,
+                ..self
+            },
+        }
+    }
+}
+
+/// What is left to do for a record when the way back `failed`; `None` when that was the end, as a failed send is for
+/// Frigg.
+pub fn degrade(can: Capabilities, failed: Tier, options: &Options) -> Option<Capabilities> {
+    match failed {
+        Tier::Delay { .. } if options.is_frigg() => None,
+        _ => Some(can.without(failed)),
+    }
+}
+
+/// What becomes of the record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Put it back until its time.
+    Defer(Deferral),
+    /// Report it failed: the queue delivers it again, or moves it to the dead-letter queue.
+    Fail(Refusal),
+    /// Acknowledge and drop it: a permanent failure (Frigg's "halt").
+    Discard,
+}
+
+/// A message that is put back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deferral {
+    /// It must not run before this moment. Whole milliseconds.
+    pub retry_at: Timestamp,
+    /// What its envelope says from now on.
+    pub counters: Counters,
+    /// How, if it were done at once. Effects ask [`tier`] again.
+    pub tier: Tier,
+}
+
+/// The ways back to the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// A copy with `DelaySeconds`; the record is acknowledged once it is sent.
+    Delay {
+        /// 0–900, rounded up.
+        seconds: u32,
+    },
+    /// A one-time schedule that sends a copy; the record is acknowledged once it is created.
+    Schedule {
+        /// The moment, in whole seconds.
+        at: Timestamp,
+    },
+    /// The record itself, hidden for longer and reported failed. It spends a receive.
+    Visibility {
+        /// 0–42,000, rounded up.
+        seconds: u32,
+    },
+}
+
+/// Why a limited record is not put back, or that it was no limit at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Not limited: an ordinary failure.
+    NotLimited,
+    /// The limit has no time (Frigg only; otherwise the ladder gives one).
+    NoRetryAt,
+    /// The record names no queue that it could be sent back to.
+    NoEventSource,
+    /// A cap is passed.
+    Capped(Capped),
+}
+
+/// The figures of a passed cap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capped {
+    /// What the envelope would have said.
+    pub counters: Counters,
+    /// The time that was asked for.
+    pub retry_at: Timestamp,
+}
+
+/// Decides what becomes of a record whose handler failed.
+///
+/// `random` is uniform in `0.0..1.0`; it moves repeated deferrals apart. Same input, same decision.
+pub fn plan(
+    now: Timestamp,
+    random: f64,
+    failure: Failure<'_>,
+    delivery: &Delivery,
+    options: &Options,
+    can: Capabilities,
+) -> Decision {
+    let limit = match failure {
+        // A provider that is down and says until when is put back like a limit; Frigg knows no such thing.
+        Failure::Limited(limit) if options.is_frigg() && limit.kind == LimitKind::Unavailable => {
+            return Decision::Fail(Refusal::NotLimited);
+        }
+        Failure::Limited(limit) => limit,
+        Failure::Retryable | Failure::Unreadable => return Decision::Fail(Refusal::NotLimited),
+        Failure::Permanent => return Decision::Discard,
+    };
+    if options.is_frigg() && limit.retry_at.is_none() {
+        return Decision::Fail(Refusal::NoRetryAt);
+    }
+    if delivery.queue_arn.is_none() || (options.is_frigg() && delivery.is_fifo()) {
+        return Decision::Fail(Refusal::NoEventSource);
+    }
+
+    let (deferrals, first_deferred_at) = history(now, delivery, options);
+    let told = retry_time(now, limit, deferrals, options);
+    let mut counters = Counters {
+        deferrals,
+        first_deferred_at,
+        deferral_id: Some(delivery.stable_id().to_owned()),
+        retry_at: None,
+    };
+    if past_cap(&counters, told, options) {
+        return Decision::Fail(Refusal::Capped(Capped {
+            counters,
+            retry_at: told,
+        }));
+    }
+    let retry_at = time::ceil_to_millisecond(spread(now, told, random, &counters, options, can));
+    if !options.is_frigg() {
+        counters.retry_at = Some(retry_at);
+    }
+    match tier(now, retry_at, delivery, options, can) {
+        Some(tier) => Decision::Defer(Deferral {
+            retry_at,
+            counters,
+            tier,
+        }),
+        None => Decision::Fail(Refusal::NoEventSource),
+    }
+}
+
+/// Decides about a record before its handler runs: one that is here before its time (a schedule that fired early, a
+/// hop of a long wait) goes back for the rest, uncounted. `None`: run it.
+pub fn plan_arrival(
+    now: Timestamp,
+    delivery: &Delivery,
+    options: &Options,
+    can: Capabilities,
+) -> Option<Deferral> {
+    let retry_at = delivery.retry_at.filter(|&at| at > now && !options.is_frigg())?;
+    delivery.queue_arn.as_ref()?;
+    let counters = Counters {
+        deferrals: delivery.deferrals.max(1),
+        first_deferred_at: delivery.first_deferred_at.unwrap_or(now),
+        deferral_id: Some(delivery.stable_id().to_owned()),
+        retry_at: Some(retry_at),
+    };
+    let tier = tier(now, retry_at, delivery, options, can)?;
+    Some(Deferral {
+        retry_at,
+        counters,
+        tier,
+    })
+}
+
+/// Chooses the way back for a wait until `retry_at`, among those that `can` still do. `None`: no way is left.
+pub fn tier(
+    now: Timestamp,
+    retry_at: Timestamp,
+    delivery: &Delivery,
+    options: &Options,
+    can: Capabilities,
+) -> Option<Tier> {
+    let wait = time::wait(now, retry_at);
+    let seconds = time::ceil_seconds(wait);
+    let short = seconds <= options.max_delay().as_secs();
+    let delay = Tier::Delay {
+        seconds: seconds.min(options.max_delay().as_secs()) as u32,
+    };
+    let visibility = Tier::Visibility {
+        seconds: seconds.min(MAX_VISIBILITY.as_secs()) as u32,
+    };
+
+    if delivery.is_fifo() {
+        // A copy would break the group's order, and FIFO queues know no delay per message.
+        return can.visibility.then_some(visibility);
+    }
+    if can.delay && short {
+        return Some(delay);
+    }
+    if can.schedule && wait >= MIN_SCHEDULE_AHEAD {
+        let at = if options.is_frigg() {
+            floor_to_second(retry_at)
+        } else {
+            time::ceil_to_second(retry_at)
+        };
+        return Some(Tier::Schedule { at });
+    }
+    let serves = can.visibility && visibility_serves(now, seconds, delivery, can);
+    if can.delay && !serves && !options.is_frigg() {
+        // Relay: the longest delay, and from there the next one. The envelope says until when.
+        return Some(delay);
+    }
+    can.visibility.then_some(visibility)
+}
+
+/// Whether a visibility extension keeps the message until its time: not on its last receive, not beyond what SQS
+/// allows, not past its retention.
+fn visibility_serves(now: Timestamp, seconds: u64, delivery: &Delivery, can: Capabilities) -> bool {
+    let expires_at = can
+        .retention
+        .zip(delivery.sent_at)
+        .and_then(|(keep, sent)| sent.checked_add(keep).ok());
+    let visible_at = now
+        .checked_add(Duration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX);
+    let expired = expires_at.is_some_and(|at| at.duration_since(visible_at) < RETENTION_MARGIN);
+    !delivery.is_last_attempt() && seconds <= MAX_VISIBILITY.as_secs() && !expired
+}
+
+/// Number of this deferral, and the time of the first one.
+fn history(now: Timestamp, delivery: &Delivery, options: &Options) -> (u32, Timestamp) {
+    if delivery.is_fifo() && !options.is_frigg() {
+        // A held message is the same message: its envelope cannot count, its receives do.
+        let first = delivery.first_received_at.unwrap_or(now).min(now);
+        return (delivery.receive_count.unwrap_or(1), first);
+    }
+    (
+        delivery.deferrals.saturating_add(1),
+        delivery.first_deferred_at.unwrap_or(now),
+    )
+}
+
+/// When the provider's answer says to come back; where it does not, when the ladder does.
+fn retry_time(now: Timestamp, limit: &Limit, deferrals: u32, options: &Options) -> Timestamp {
+    let ladder = || match limit.reason {
+        Reason::Daily | Reason::Monthly => LONG_WINDOW_WAIT,
+        _ => options.ladder.saturating_step(deferrals),
+    };
+    let later = |wait: Duration| now.checked_add(wait).unwrap_or(Timestamp::MAX);
+    match limit.retry_at {
+        Some(at) if options.is_frigg() => at,
+        Some(at) if at.duration_since(now) > NO_WAIT => at,
+        Some(at) => at.max(later(options.ladder.saturating_step(deferrals))),
+        None => later(ladder()),
+    }
+}
+
+/// A count over the limit, or a retry time too long after the first deferral. Equality is allowed.
+fn past_cap(counters: &Counters, retry_at: Timestamp, options: &Options) -> bool {
+    let limits = &options.limits;
+    counters.deferrals > limits.max_deferrals || retry_at > last_moment(counters, options)
+}
+
+fn last_moment(counters: &Counters, options: &Options) -> Timestamp {
+    counters
+        .first_deferred_at
+        .checked_add(options.limits.max_deferred)
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// Adds a random time after a repeated deferral. Messages that all come back exactly when told meet the same window
+/// again, and all but its first few burn their caps.
+fn spread(
+    now: Timestamp,
+    told: Timestamp,
+    random: f64,
+    counters: &Counters,
+    options: &Options,
+    can: Capabilities,
+) -> Timestamp {
+    if options.is_frigg() || counters.deferrals < SPREAD_FROM {
+        return told;
+    }
+    let doublings = (counters.deferrals - 2).min(16);
+    let width = time::wait(now, told)
+        .saturating_mul(1 << doublings)
+        .min(MAX_SPREAD);
+    let extra = SignedDuration::from_secs_f64(width.as_secs_f64() * random.clamp(0.0, 1.0));
+    let spread = told.checked_add(extra).unwrap_or(told);
+    // Neither past the cap, nor out of the delay tier into one that spends a receive. A time that the provider itself
+    // told stands all the same.
+    let delay_ends = now.checked_add(options.max_delay()).unwrap_or(Timestamp::MAX);
+    let bound = if can.schedule {
+        last_moment(counters, options)
+    } else {
+        last_moment(counters, options).min(delay_ends)
+    };
+    spread.min(bound).max(told)
+}
+
+/// Frigg drops the milliseconds, and is up to one second early.
+fn floor_to_second(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
