@@ -173,7 +173,7 @@ pub fn plan(
     }
 
     let (deferrals, first_deferred_at) = history(now, delivery, options);
-    let told = retry_time(now, limit, deferrals, options);
+    let told = time::ceil_to_millisecond(retry_time(now, limit, deferrals, options));
     let mut counters = Counters {
         deferrals,
         first_deferred_at,
@@ -186,7 +186,7 @@ pub fn plan(
             retry_at: told,
         }));
     }
-    let retry_at = time::ceil_to_millisecond(spread(now, told, random, &counters, options, can));
+    let retry_at = spread(now, told, random, &counters, options, can);
     if !options.is_frigg() {
         counters.retry_at = Some(retry_at);
     }
@@ -209,10 +209,11 @@ pub fn plan_arrival(
     can: Capabilities,
 ) -> Option<Deferral> {
     let retry_at = delivery.retry_at.filter(|&at| at > now && !options.is_frigg())?;
+    let retry_at = time::ceil_to_millisecond(retry_at);
     delivery.queue_arn.as_ref()?;
     let counters = Counters {
         deferrals: delivery.deferrals.max(1),
-        first_deferred_at: delivery.first_deferred_at.unwrap_or(now),
+        first_deferred_at: time::ceil_to_millisecond(delivery.first_deferred_at.unwrap_or(now)),
         deferral_id: Some(delivery.stable_id().to_owned()),
         retry_at: Some(retry_at),
     };
@@ -251,7 +252,8 @@ pub fn tier(
     }
     if can.schedule && wait >= MIN_SCHEDULE_AHEAD {
         let at = if options.is_frigg() {
-            floor_to_second(retry_at)
+            // Frigg drops the milliseconds, and is up to one second early.
+            time::floor_to_second(retry_at)
         } else {
             time::ceil_to_second(retry_at)
         };
@@ -279,16 +281,19 @@ fn visibility_serves(now: Timestamp, seconds: u64, delivery: &Delivery, can: Cap
     !delivery.is_last_attempt() && seconds <= MAX_VISIBILITY.as_secs() && !expired
 }
 
-/// Number of this deferral, and the time of the first one.
+/// Number of this deferral, and the time of the first one, in the milliseconds that an envelope can say.
 fn history(now: Timestamp, delivery: &Delivery, options: &Options) -> (u32, Timestamp) {
     if delivery.is_fifo() && !options.is_frigg() {
         // A held message is the same message: its envelope cannot count, its receives do.
         let first = delivery.first_received_at.unwrap_or(now).min(now);
-        return (delivery.receive_count.unwrap_or(1), first);
+        return (
+            delivery.receive_count.unwrap_or(1),
+            time::ceil_to_millisecond(first),
+        );
     }
     (
         delivery.deferrals.saturating_add(1),
-        delivery.first_deferred_at.unwrap_or(now),
+        time::ceil_to_millisecond(delivery.first_deferred_at.unwrap_or(now)),
     )
 }
 
@@ -347,12 +352,7 @@ fn spread(
     } else {
         last_moment(counters, options).min(delay_ends)
     };
-    spread.min(bound).max(told)
-}
-
-/// Frigg drops the milliseconds, and is up to one second early.
-fn floor_to_second(at: Timestamp) -> Timestamp {
-    Timestamp::from_second(at.as_second()).unwrap_or(at)
+    time::floor_to_millisecond(spread.min(bound)).max(told)
 }
 
 #[cfg(test)]
