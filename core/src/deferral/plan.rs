@@ -177,7 +177,7 @@ pub fn plan(
     let mut counters = Counters {
         deferrals,
         first_deferred_at,
-        deferral_id: Some(delivery.stable_id().to_owned()),
+        deferral_id: stable_id(delivery),
         retry_at: None,
     };
     if past_cap(&counters, told, options) {
@@ -214,7 +214,7 @@ pub fn plan_arrival(
     let counters = Counters {
         deferrals: delivery.deferrals.max(1),
         first_deferred_at: time::ceil_to_millisecond(delivery.first_deferred_at.unwrap_or(now)),
-        deferral_id: Some(delivery.stable_id().to_owned()),
+        deferral_id: stable_id(delivery),
         retry_at: Some(retry_at),
     };
     let tier = tier(now, retry_at, delivery, options, can)?;
@@ -295,6 +295,12 @@ fn history(now: Timestamp, delivery: &Delivery, options: &Options) -> (u32, Time
         delivery.deferrals.saturating_add(1),
         time::ceil_to_millisecond(delivery.first_deferred_at.unwrap_or(now)),
     )
+}
+
+/// The id that the envelope carries. An empty one would be malformed, and the whole envelope with it.
+fn stable_id(delivery: &Delivery) -> Option<String> {
+    let id = delivery.stable_id();
+    (!id.is_empty()).then(|| id.to_owned())
 }
 
 /// When the provider's answer says to come back; where it does not, when the ladder does.
