@@ -353,7 +353,7 @@ fn spread(
     // Neither past the cap, nor out of the delay tier into one that spends a receive. A time that the provider itself
     // told stands all the same.
     let delay_ends = now.checked_add(options.max_delay()).unwrap_or(Timestamp::MAX);
-    let bound = if can.schedule {
+    let bound = if can.schedule || told > delay_ends {
         last_moment(counters, options)
     } else {
         last_moment(counters, options).min(delay_ends)
