@@ -117,7 +117,7 @@ pub enum Tier {
     },
     /// The record itself, hidden for longer and reported failed. It spends a receive.
     Visibility {
-        /// 0–42,000, rounded up.
+        /// 0–42,000, rounded up; less where the message's retention ends sooner.
         seconds: u32,
     },
 }
@@ -239,8 +239,9 @@ pub fn tier(
     let delay = Tier::Delay {
         seconds: seconds.min(options.max_delay().as_secs()) as u32,
     };
+    let longest = longest_visibility(now, delivery, options, can);
     let visibility = Tier::Visibility {
-        seconds: seconds.min(MAX_VISIBILITY.as_secs()) as u32,
+        seconds: seconds.min(longest) as u32,
     };
 
     if delivery.is_fifo() {
@@ -259,7 +260,7 @@ pub fn tier(
         };
         return Some(Tier::Schedule { at });
     }
-    let serves = can.visibility && visibility_serves(now, seconds, delivery, can);
+    let serves = can.visibility && seconds <= longest && !delivery.is_last_attempt();
     if can.delay && !serves && !options.is_frigg() {
         // Relay: the longest delay, and from there the next one. The envelope says until when.
         return Some(delay);
@@ -267,18 +268,20 @@ pub fn tier(
     can.visibility.then_some(visibility)
 }
 
-/// Whether a visibility extension keeps the message until its time: not on its last receive, not beyond what SQS
-/// allows, not past its retention.
-fn visibility_serves(now: Timestamp, seconds: u64, delivery: &Delivery, can: Capabilities) -> bool {
+/// For how many seconds the message can be hidden: what SQS allows, and not past its retention, where SQS would delete
+/// it. A message that is back too early is the lesser evil.
+fn longest_visibility(now: Timestamp, delivery: &Delivery, options: &Options, can: Capabilities) -> u64 {
     let expires_at = can
         .retention
         .zip(delivery.sent_at)
         .and_then(|(keep, sent)| sent.checked_add(keep).ok());
-    let visible_at = now
-        .checked_add(Duration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX);
-    let expired = expires_at.is_some_and(|at| at.duration_since(visible_at) < RETENTION_MARGIN);
-    !delivery.is_last_attempt() && seconds <= MAX_VISIBILITY.as_secs() && !expired
+    match expires_at {
+        Some(at) if !options.is_frigg() => {
+            let rest = time::wait(now, at).saturating_sub(RETENTION_MARGIN).as_secs();
+            u64::try_from(rest).unwrap_or(0).min(MAX_VISIBILITY.as_secs())
+        }
+        _ => MAX_VISIBILITY.as_secs(),
+    }
 }
 
 /// Number of this deferral, and the time of the first one, in the milliseconds that an envelope can say.
