@@ -92,11 +92,11 @@ mod tests {
             ceil_to_second(at("2026-09-28T12:00:01Z")),
             at("2026-09-28T12:00:01Z")
         );
-        for at_0 in [at("2026-09-28T12:00:00Z"), at("1969-12-31T23:59:59Z")] {
-            let odd = at_0 + SignedDuration::from_micros(1_999);
-            assert_eq!(floor_to_millisecond(odd), at_0 + SignedDuration::from_millis(1));
-            assert_eq!(floor_to_second(odd), at_0);
-            assert_eq!(floor_to_second(at_0), at_0);
+        for whole in [at("2026-09-28T12:00:00Z"), at("1969-12-31T23:59:59Z")] {
+            let odd = whole + SignedDuration::from_micros(1_999);
+            assert_eq!(floor_to_millisecond(odd), whole + SignedDuration::from_millis(1));
+            assert_eq!(floor_to_second(odd), whole);
+            assert_eq!(floor_to_second(whole), whole);
         }
         for edge in [Timestamp::MIN, Timestamp::MAX] {
             let bounds = Timestamp::MIN..=Timestamp::MAX;
