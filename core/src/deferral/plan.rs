@@ -353,15 +353,14 @@ fn spread(
         .min(MAX_SPREAD);
     let extra = SignedDuration::from_secs_f64(width.as_secs_f64() * random.clamp(0.0, 1.0));
     let spread = told.checked_add(extra).unwrap_or(told);
-    // Neither past the cap, nor out of the delay tier into one that spends a receive. A time that the provider itself
-    // told stands all the same.
+    // Neither past the cap, nor out of the delay tier into one that spends a receive.
     let delay_ends = now.checked_add(options.max_delay()).unwrap_or(Timestamp::MAX);
     let bound = if can.schedule || told > delay_ends {
         last_moment(counters, options)
     } else {
         last_moment(counters, options).min(delay_ends)
     };
-    time::floor_to_millisecond(spread.min(bound)).max(told)
+    time::floor_to_millisecond(spread.min(bound))
 }
 
 #[cfg(test)]
