@@ -125,7 +125,9 @@ impl<'a> Body<'a> {
                 ..Body::plain(Cow::Owned(text), form)
             };
         };
-        let wrapped = (members.len() == 1)
+        let wrapped = members
+            .iter()
+            .all(|member| member.is(KEY))
             .then(|| last(&inner, "body").and_then(string))
             .flatten();
         let is_wrapped = wrapped.is_some();
