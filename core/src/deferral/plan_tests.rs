@@ -290,6 +290,7 @@ fn a_way_that_failed_is_not_taken_again() {
     let chain = |wait: i64, options: &Options, mut can: Capabilities| {
         let mut taken = vec![];
         while let Some(way) = tier(now(), at(wait), &standard(), options, can) {
+            assert!(!taken.contains(&way), "{way:?} again");
             taken.push(way);
             match degrade(can, way, options) {
                 Some(rest) => can = rest,
@@ -480,6 +481,7 @@ fn the_spread_keeps_within_the_cap_and_the_delay_tier() {
         "not past the cap"
     );
     assert_eq!(waits(whole, &limit(60_000), &old(60_000), ALL), 60_000);
+    assert_eq!(waits(whole, &limit(60_000), &old(200_000), NO_SCHEDULE), 200_000);
     let young = deferred(9, 0);
     assert_eq!(
         waits(whole, &limit(60_000), &young, NO_SCHEDULE),
@@ -521,6 +523,14 @@ fn times_between_milliseconds_stay_within_the_bounds() {
         at(1),
         "counted in what the envelope can say"
     );
+    let held = deferral(plan(&limit(at(30_000)), &fifo(), ALL));
+    assert_eq!(held.counters.first_deferred_at, at(1));
+    let early = Delivery {
+        retry_at: Some(odd(at(30_000))),
+        ..standard()
+    };
+    let early = plan_arrival(now(), &early, &default(), ALL).map(|deferral| deferral.retry_at);
+    assert_eq!(early, Some(at(30_001)));
 }
 
 #[test]
