@@ -413,10 +413,7 @@ fn is_stale(envelope: &Envelope, sent_at: Option<Timestamp>, cap: SignedDuration
 
 /// A positive whole number, as JavaScript's `Number.isInteger` takes it (`2.0` and `1e1` pass); huge ones saturate.
 fn positive(json: &str) -> Option<u32> {
-    let value: f64 = json
-        .parse()
-        .ok()
-        .filter(|_| json.starts_with(|c: char| c.is_ascii_digit()))?;
+    let value: f64 = json.parse().ok()?;
     (value >= 1.0 && value.fract() == 0.0).then_some(value as u32)
 }
 
