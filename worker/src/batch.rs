@@ -1,6 +1,7 @@
 //! The straight line of one batch: open, handle, plan, put back, answer.
 
 use std::collections::{HashMap, HashSet};
+use std::future::ready;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -63,9 +64,9 @@ impl Progress for () {
 }
 
 /// What a record came to, before anything is put back.
-enum Handled<'b> {
+enum Handled {
     Verdict(usize, Verdict),
-    Defer(Box<Pending<'b>>),
+    Defer(Box<Pending>),
 }
 
 impl<C: Consumer> Pipe<C> {
@@ -75,19 +76,28 @@ impl<C: Consumer> Pipe<C> {
     /// When a record has no message id: it could not be reported failed, so the whole batch has to be.
     pub(crate) async fn process(
         &self,
-        mut messages: Vec<SqsMessage>,
+        messages: Vec<SqsMessage>,
         deadline: Instant,
         progress: &impl Progress,
     ) -> Result<SqsBatchResponse, Error> {
-        let ids: Vec<String> = messages.iter().map(|m| m.message_id.clone().unwrap_or_default()).collect();
+        let ids: Vec<String> = messages
+            .iter()
+            .map(|m| m.message_id.clone().unwrap_or_default())
+            .collect();
         if let Some(index) = ids.iter().position(String::is_empty) {
-            let text = format!("record {index} of {} has no messageId; the whole batch is returned", ids.len());
+            let text = format!(
+                "record {index} of {} has no messageId; the whole batch is returned",
+                ids.len()
+            );
             return Err(Error::new(text));
         }
-        let bodies: Vec<Option<String>> = messages.iter_mut().map(|message| message.body.take()).collect();
         let (handlers_end, batch_end) = ends(deadline);
         let time_left = TimeLeft::new(move || handlers_end.saturating_duration_since(Instant::now()));
-        let run = Run { bodies: &bodies, handlers_end, time_left, progress };
+        let run = Run {
+            handlers_end,
+            time_left,
+            progress,
+        };
 
         let verdicts = Mutex::new(vec![Verdict::Fail; ids.len()]);
         let decide = |(index, verdict)| {
@@ -99,17 +109,22 @@ impl<C: Consumer> Pipe<C> {
             .map(|lane| self.run_lane(lane, &run))
             .buffer_unordered(self.concurrency)
             .flat_map(stream::iter)
-            .filter_map(async |handled| match handled {
-                Handled::Verdict(index, verdict) => {
-                    decide((index, verdict));
-                    None
-                }
-                Handled::Defer(pending) => Some(*pending),
+            .filter_map(|handled| {
+                ready(match handled {
+                    Handled::Verdict(index, verdict) => {
+                        decide((index, verdict));
+                        None
+                    }
+                    Handled::Defer(pending) => Some(*pending),
+                })
             })
             .chunks(GROUP)
             .map(|group| self.effects.apply(group))
             .buffer_unordered(GROUPS_AT_ONCE)
-            .for_each(async |done| done.into_iter().for_each(decide));
+            .for_each(|done| {
+                done.into_iter().for_each(decide);
+                ready(())
+            });
         // What is not confirmed by then counts as failed: perhaps done twice, never lost.
         if timeout_at(batch_end, work).await.is_err() {
             Line::default().write(Level::ERROR, "batch_deadline");
@@ -118,14 +133,13 @@ impl<C: Consumer> Pipe<C> {
         Ok(response(ids, &verdicts))
     }
 
-    async fn run_lane<'b, P: Progress>(
-        &self,
-        lane: Vec<(usize, SqsMessage)>,
-        run: &Run<'b, P>,
-    ) -> Vec<Handled<'b>> {
+    async fn run_lane<P: Progress>(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_, P>) -> Vec<Handled> {
         let mut handled = Vec::with_capacity(lane.len());
         if C::WHOLE_BATCH {
-            let records = lane.into_iter().map(|(index, message)| self.open(index, message, run)).collect();
+            let records = lane
+                .into_iter()
+                .map(|(index, message)| self.open(index, message, run))
+                .collect();
             self.handle(records, run, &mut handled).await;
             return handled;
         }
@@ -137,7 +151,9 @@ impl<C: Consumer> Pipe<C> {
                 run.progress.handled(index).await;
                 let last = record.delivery.is_last_attempt();
                 let level = if last { Level::ERROR } else { Level::DEBUG };
-                record.span.in_scope(|| Line::default().write(level, "record_held"));
+                record
+                    .span
+                    .in_scope(|| Line::default().write(level, "record_held"));
                 handled.push(Handled::Verdict(index, Verdict::Fail));
                 continue;
             }
@@ -148,24 +164,20 @@ impl<C: Consumer> Pipe<C> {
         handled
     }
 
-    fn open<'b, P>(&self, index: usize, message: SqsMessage, run: &Run<'b, P>) -> Record<'b> {
-        let raw = run.bodies.get(index).and_then(Option::as_deref).unwrap_or_default();
+    fn open<P>(&self, index: usize, message: SqsMessage, run: &Run<'_, P>) -> Record {
         let (now, options) = (self.effects.clock.now(), &self.effects.options);
-        let record = Record::open(index, message, raw, now, options, run.time_left.clone());
+        let record = Record::open(index, message, now, options, run.time_left.clone());
         if let Some(fault) = record.body.fault() {
             let line = Line::default().with_skip("envelope_ignored", Some(fault.to_string()));
-            record.span.in_scope(|| line.write(Level::WARN, "envelope_ignored"));
+            record
+                .span
+                .in_scope(|| line.write(Level::WARN, "envelope_ignored"));
         }
         record
     }
 
     /// Sends early ones back, calls the handler once for the others, and settles each.
-    async fn handle<'b, P: Progress>(
-        &self,
-        records: Vec<Record<'b>>,
-        run: &Run<'b, P>,
-        handled: &mut Vec<Handled<'b>>,
-    ) {
+    async fn handle<P: Progress>(&self, records: Vec<Record>, run: &Run<'_, P>, handled: &mut Vec<Handled>) {
         let mut due = Vec::with_capacity(records.len());
         for record in records {
             let can = self.effects.capabilities(&record);
@@ -173,7 +185,9 @@ impl<C: Consumer> Pipe<C> {
             match plan_arrival(now, &record.delivery, &self.effects.options, can) {
                 Some(deferral) => {
                     run.progress.handled(record.index).await;
-                    handled.push(Handled::Defer(Box::new(Pending::new(record, deferral, can, None))));
+                    handled.push(Handled::Defer(Box::new(Pending::new(
+                        record, deferral, can, None,
+                    ))));
                 }
                 None => due.push(record),
             }
@@ -192,16 +206,18 @@ impl<C: Consumer> Pipe<C> {
     }
 
     /// Calls the user's code: within the deadline, its panic caught. One result per record.
-    async fn call<P>(&self, records: &[Record<'_>], run: &Run<'_, P>) -> Vec<Result<(), HandlerError>> {
+    async fn call<P>(&self, records: &[Record], run: &Run<'_, P>) -> Vec<Result<(), HandlerError>> {
         let jobs = records.iter().map(|record| RawJob {
-            body: run.bodies.get(record.index).and_then(Option::as_ref).map(|_| record.body.text()),
+            body: (!record.bodiless).then(|| record.body.text()),
             delivery: Arc::clone(&record.delivery),
         });
         let span = match records {
             [record] => record.span.clone(),
             _ => tracing::Span::current(),
         };
-        let work = AssertUnwindSafe(self.consumer.consume(jobs.collect())).catch_unwind().instrument(span);
+        let work = AssertUnwindSafe(self.consumer.consume(jobs.collect()))
+            .catch_unwind()
+            .instrument(span);
         let all = |error: &dyn Fn() -> HandlerError| records.iter().map(|_| Err(error())).collect();
         // A handler must not even begin past its end; `timeout_at` alone would poll it once.
         if Instant::now() >= run.handlers_end {
@@ -214,16 +230,19 @@ impl<C: Consumer> Pipe<C> {
         }
     }
 
-    async fn succeeded<'b>(&self, record: Record<'b>) -> Handled<'b> {
-        record.span.in_scope(|| Line::default().write(Level::DEBUG, "record_succeeded"));
-        let again = record.delivery.deferrals > 0 || record.delivery.receive_count.is_some_and(|count| count > 1);
+    async fn succeeded(&self, record: Record) -> Handled {
+        record
+            .span
+            .in_scope(|| Line::default().write(Level::DEBUG, "record_succeeded"));
+        let again =
+            record.delivery.deferrals > 0 || record.delivery.receive_count.is_some_and(|count| count > 1);
         if again {
             self.effects.clear_state(&record).await;
         }
         Handled::Verdict(record.index, Verdict::Ack)
     }
 
-    async fn failed<'b>(&self, record: Record<'b>, error: HandlerError) -> Handled<'b> {
+    async fn failed(&self, record: Record, error: HandlerError) -> Handled {
         let options = &self.effects.options;
         let (now, can) = (self.effects.clock.now(), self.effects.capabilities(&record));
         let limit = error.limit().cloned();
@@ -232,19 +251,35 @@ impl<C: Consumer> Pipe<C> {
             Some(limit) => Failure::Limited(limit),
             None => failure,
         };
-        let decision = plan(now, self.effects.clock.random(), failure, &record.delivery, options, can);
+        let decision = plan(
+            now,
+            self.effects.clock.random(),
+            failure,
+            &record.delivery,
+            options,
+            can,
+        );
         let index = record.index;
         let refusal = match (decision, limit) {
             (Decision::Defer(deferral), Some(limit)) => {
-                return Handled::Defer(Box::new(Pending::new(record, deferral, can, Some((error, limit)))));
+                return Handled::Defer(Box::new(Pending::new(
+                    record,
+                    deferral,
+                    can,
+                    Some((error, limit)),
+                )));
             }
             (Decision::Discard, _) => {
-                record.span.in_scope(|| Line::of_error(&error).write(Level::ERROR, "record_halted"));
+                record
+                    .span
+                    .in_scope(|| Line::of_error(&error).write(Level::ERROR, "record_halted"));
                 return Handled::Verdict(index, Verdict::Ack);
             }
             (Decision::Fail(refusal), Some(limit)) => (refusal, limit),
             (Decision::Fail(_) | Decision::Defer(_), None) => {
-                record.span.in_scope(|| Line::of_error(&error).write(Level::WARN, "record_failed"));
+                record
+                    .span
+                    .in_scope(|| Line::of_error(&error).write(Level::WARN, "record_failed"));
                 return Handled::Verdict(index, Verdict::Fail);
             }
         };
@@ -259,8 +294,14 @@ impl<C: Consumer> Pipe<C> {
         limit: Option<Limit>,
         delivery: &Delivery,
     ) -> (Failure<'e>, Option<Limit>) {
-        let Some(limit) = limit else { return (error.failure(), None) };
-        match self.on_limit.as_ref().map_or(OnLimit::Defer, |hook| hook(&limit, delivery)) {
+        let Some(limit) = limit else {
+            return (error.failure(), None);
+        };
+        match self
+            .on_limit
+            .as_ref()
+            .map_or(OnLimit::Defer, |hook| hook(&limit, delivery))
+        {
             OnLimit::Defer => (Failure::Retryable, Some(limit)),
             OnLimit::DeferUntil(at) => {
                 let mut limit = limit;
@@ -273,31 +314,47 @@ impl<C: Consumer> Pipe<C> {
     }
 
     /// A limited record that is not put back: state and one line.
-    async fn refused(&self, record: &Record<'_>, error: &HandlerError, (refusal, limit): (Refusal, Limit), now: Timestamp) {
+    async fn refused(
+        &self,
+        record: &Record,
+        error: &HandlerError,
+        (refusal, limit): (Refusal, Limit),
+        now: Timestamp,
+    ) {
         let effects = &self.effects;
         let line = Line::of_limit(error, &limit);
         match refusal {
             Refusal::Capped(capped) => {
                 let (counters, retry_at) = (&capped.counters, capped.retry_at);
                 effects
-                    .record_state(record, &limit, retry_at, counters.deferrals, Status::Exhausted, Mechanism::None)
+                    .record_state(
+                        record,
+                        &limit,
+                        retry_at,
+                        counters.deferrals,
+                        Status::Exhausted,
+                        Mechanism::None,
+                    )
                     .await;
                 let deferred = time::wait(counters.first_deferred_at, retry_at);
-                let line = line.with_time(now, retry_at, counters).with_caps(&effects.options.limits, deferred);
+                let line = line
+                    .with_time(now, retry_at, counters)
+                    .with_caps(&effects.options.limits, deferred);
                 effects.log_lost_or(record, line, "record_deferral_capped");
             }
-            Refusal::NoRetryAt => effects.log_lost_or(record, line.with_skip("no_retry_at", None), "record_failed"),
+            Refusal::NoRetryAt => {
+                effects.log_lost_or(record, line.with_skip("no_retry_at", None), "record_failed")
+            }
             _ => effects.log_lost_or(record, line.with_skip("no_event_source", None), "record_failed"),
         }
     }
 }
 
 /// What all records of a batch share.
-struct Run<'b, P> {
-    bodies: &'b [Option<String>],
+struct Run<'p, P> {
     handlers_end: Instant,
     time_left: TimeLeft,
-    progress: &'b P,
+    progress: &'p P,
 }
 
 /// Records that must not overtake each other are in one lane, in order.
@@ -309,7 +366,10 @@ fn lanes<C: Consumer>(messages: Vec<SqsMessage>) -> Vec<Vec<(usize, SqsMessage)>
     let mut lanes: Vec<Vec<(usize, SqsMessage)>> = Vec::new();
     let mut lane_of_group = HashMap::new();
     for (index, message) in messages {
-        let fifo = message.event_source_arn.as_deref().is_some_and(|arn| arn.ends_with(".fifo"));
+        let fifo = message
+            .event_source_arn
+            .as_deref()
+            .is_some_and(|arn| arn.ends_with(".fifo"));
         let group = message.attributes.get("MessageGroupId").filter(|_| fifo).cloned();
         let next = lanes.len();
         let lane = group.map_or(next, |group| *lane_of_group.entry(group).or_insert(next));

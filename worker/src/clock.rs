@@ -15,19 +15,31 @@ pub struct Clock {
 impl Clock {
     /// The system's clock.
     pub fn system() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock is read")]
-        Clock { now: Arc::new(Timestamp::now), random: Arc::new(fastrand::f64) }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place where the wall clock is read"
+        )]
+        Clock {
+            now: Arc::new(Timestamp::now),
+            random: Arc::new(fastrand::f64),
+        }
     }
 
     /// A clock that answers what `now` says. Its random numbers are all 0.
     pub fn from_fn(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Clock { now: Arc::new(now), random: Arc::new(|| 0.0) }
+        Clock {
+            now: Arc::new(now),
+            random: Arc::new(|| 0.0),
+        }
     }
 
     /// Draws random numbers (uniform in `0.0..1.0`) from `random`.
     #[must_use]
     pub fn with_random(self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        Clock { random: Arc::new(random), ..self }
+        Clock {
+            random: Arc::new(random),
+            ..self
+        }
     }
 
     /// The time now.

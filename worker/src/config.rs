@@ -54,7 +54,11 @@ impl Config {
     /// WARN each.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> (Config, Vec<BadValue>) {
         let (options, mut bad) = Options::from_variables(&variable);
-        let text = |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let text = |name: &str| {
+            variable(name)
+                .map(|text| text.trim().to_owned())
+                .filter(|text| !text.is_empty())
+        };
         let defaults = Config::default();
         let mut number = |name, default: u64| {
             let Some(text) = text(name) else { return default };
@@ -65,10 +69,13 @@ impl Config {
         };
         let concurrency = number("FRIGG_CONCURRENCY", DEFAULT_CONCURRENCY.get() as u64);
         let config = Config {
-            concurrency: usize::try_from(concurrency).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MAX),
+            concurrency: usize::try_from(concurrency)
+                .ok()
+                .and_then(NonZeroUsize::new)
+                .unwrap_or(NonZeroUsize::MAX),
             batch_time: Duration::from_secs(number("FRIGG_BATCH_SECONDS", defaults.batch_time.as_secs())),
             drain_time: Duration::from_secs(number("FRIGG_DRAIN_SECONDS", defaults.drain_time.as_secs())),
-            scheduling: Scheduling::from_variables(&text),
+            scheduling: Scheduling::from_variables(text),
             queue_url: text("FRIGG_QUEUE_URL"),
             options,
         };

@@ -44,8 +44,8 @@ pub(crate) enum Verdict {
 
 /// A record to put back.
 #[derive(Debug)]
-pub(crate) struct Pending<'b> {
-    pub(crate) record: Record<'b>,
+pub(crate) struct Pending {
+    pub(crate) record: Record,
     pub(crate) deferral: Deferral,
     pub(crate) can: Capabilities,
     /// Why; `None` for a record that came before its time.
@@ -54,14 +54,20 @@ pub(crate) struct Pending<'b> {
     failed: Vec<(Tier, CallError)>,
 }
 
-impl<'b> Pending<'b> {
+impl Pending {
     pub(crate) fn new(
-        record: Record<'b>,
+        record: Record,
         deferral: Deferral,
         can: Capabilities,
         cause: Option<(HandlerError, Limit)>,
     ) -> Self {
-        Pending { record, deferral, can, cause, failed: Vec::new() }
+        Pending {
+            record,
+            deferral,
+            can,
+            cause,
+            failed: Vec::new(),
+        }
     }
 
     fn line(&self, now: Timestamp) -> Line {
@@ -94,7 +100,7 @@ pub(crate) struct Effects {
 
 impl Effects {
     /// What can be done for a record.
-    pub(crate) fn capabilities(&self, record: &Record<'_>) -> Capabilities {
+    pub(crate) fn capabilities(&self, record: &Record) -> Capabilities {
         // A body that Frigg cannot stamp can only be hidden there.
         let can_copy = !self.options.is_frigg() || record.body.is_object();
         Capabilities {
@@ -106,22 +112,32 @@ impl Effects {
     }
 
     /// Puts the records back, each by the best way that works.
-    pub(crate) async fn apply(&self, pending: Vec<Pending<'_>>) -> Vec<(usize, Verdict)> {
+    pub(crate) async fn apply(&self, pending: Vec<Pending>) -> Vec<(usize, Verdict)> {
         let mut verdicts = Vec::with_capacity(pending.len());
         let mut open = pending;
         while !open.is_empty() {
             let now = self.clock.now();
             let (mut delayed, mut scheduled, mut hidden, mut stuck) = (vec![], vec![], vec![], vec![]);
             for one in open {
-                match tier(now, one.deferral.retry_at, &one.record.delivery, &self.options, one.can) {
+                match tier(
+                    now,
+                    one.deferral.retry_at,
+                    &one.record.delivery,
+                    &self.options,
+                    one.can,
+                ) {
                     Some(tier @ Tier::Delay { .. }) => delayed.push((one, tier)),
                     Some(tier @ Tier::Schedule { .. }) => scheduled.push((one, tier)),
                     Some(tier @ Tier::Visibility { .. }) => hidden.push((one, tier)),
                     None => stuck.push(one),
                 }
             }
-            let results =
-                join3(self.send_delayed(delayed), self.create_schedules(scheduled), self.hide(hidden)).await;
+            let results = join3(
+                self.send_delayed(delayed),
+                self.create_schedules(scheduled),
+                self.hide(hidden),
+            )
+            .await;
             let mut finished: Vec<_> = stuck.into_iter().map(|one| (one, None)).collect();
             open = Vec::new();
             for (mut one, tier, result) in results.0.into_iter().chain(results.1).chain(results.2) {
@@ -147,15 +163,17 @@ impl Effects {
     }
 
     /// State, log, verdict: in this order, after the call.
-    async fn finish(&self, one: &Pending<'_>, done: Option<Done>) -> Verdict {
+    async fn finish(&self, one: &Pending, done: Option<Done>) -> Verdict {
         let record = &one.record;
         let line = one.line(self.clock.now());
         let (verdict, mechanism, line) = match done {
             Some(Done::Delay(seconds)) => (Verdict::Ack, Mechanism::Delay, line.with_delay(seconds)),
             Some(Done::Schedule(name)) => (Verdict::Ack, Mechanism::Schedule, line.with_schedule(&name)),
-            Some(Done::Visibility(seconds)) => {
-                (Verdict::Fail, Mechanism::Visibility, line.with_visibility(seconds, one.schedule_error()))
-            }
+            Some(Done::Visibility(seconds)) => (
+                Verdict::Fail,
+                Mechanism::Visibility,
+                line.with_visibility(seconds, one.schedule_error()),
+            ),
             None => {
                 let (skipped, cause) = one.skip();
                 self.log_lost_or(record, line.with_skip(skipped, cause), "record_failed");
@@ -168,10 +186,19 @@ impl Effects {
         };
         let lost = verdict == Verdict::Fail && record.delivery.is_last_attempt();
         let status = if lost { Status::Exhausted } else { Status::Waiting };
-        self.record_state(record, limit, one.deferral.retry_at, one.deferral.counters.deferrals, status, mechanism)
-            .await;
+        self.record_state(
+            record,
+            limit,
+            one.deferral.retry_at,
+            one.deferral.counters.deferrals,
+            status,
+            mechanism,
+        )
+        .await;
         match verdict {
-            Verdict::Ack => record.span.in_scope(|| line.write(Level::WARN, "record_deferred")),
+            Verdict::Ack => record
+                .span
+                .in_scope(|| line.write(Level::WARN, "record_deferred")),
             Verdict::Fail => self.log_lost_or(record, line, "record_visibility_extended"),
         }
         verdict
@@ -179,7 +206,7 @@ impl Effects {
 
     /// The line of a limited record that stays where it is. On its last receive that loses it to the dead-letter
     /// queue, and one ERROR says so.
-    pub(crate) fn log_lost_or(&self, record: &Record<'_>, line: Line, event: &'static str) {
+    pub(crate) fn log_lost_or(&self, record: &Record, line: Line, event: &'static str) {
         let (level, event) = if record.delivery.is_last_attempt() {
             (Level::ERROR, "record_lost_rate_limited")
         } else {
@@ -190,7 +217,7 @@ impl Effects {
 
     pub(crate) async fn record_state(
         &self,
-        record: &Record<'_>,
+        record: &Record,
         limit: &Limit,
         retry_at: Timestamp,
         deferrals: u32,
@@ -207,27 +234,34 @@ impl Effects {
             deferrals,
             deferral_id: record.delivery.stable_id().to_owned(),
         };
-        let result = run_state.record(record.raw, &state).await;
+        let result = run_state.record(record.body.raw(), &state).await;
         log_state_fault(record, "record", result);
     }
 
-    pub(crate) async fn clear_state(&self, record: &Record<'_>) {
+    pub(crate) async fn clear_state(&self, record: &Record) {
         let Some(run_state) = &self.run_state else { return };
-        let result = run_state.clear(record.raw, record.delivery.stable_id()).await;
+        let result = run_state
+            .clear(record.body.raw(), record.delivery.stable_id())
+            .await;
         log_state_fault(record, "clear", result);
     }
 
     /// One `SendMessageBatch` per ten copies.
-    async fn send_delayed<'b>(&self, all: Vec<(Pending<'b>, Tier)>) -> Vec<Outcome<'b>> {
+    async fn send_delayed(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
         let entries = all.into_iter().map(|(one, tier)| {
-            let Tier::Delay { seconds } = tier else { unreachable!("grouped by tier") };
+            let Tier::Delay { seconds } = tier else {
+                unreachable!("grouped by tier")
+            };
             let request = one.copy(seconds);
             Entry { one, tier, request }
         });
-        self.by_queue(entries, SendRequest::bytes, |queue, chunk| self.send_chunk(queue, chunk)).await
+        self.by_queue(entries, SendRequest::bytes, |queue, chunk| {
+            self.send_chunk(queue, chunk)
+        })
+        .await
     }
 
-    async fn send_chunk<'b>(&self, queue: QueueArn, chunk: Vec<Entry<'b, SendRequest>>) -> Vec<Outcome<'b>> {
+    async fn send_chunk(&self, queue: QueueArn, chunk: Vec<Entry<SendRequest>>) -> Vec<Outcome> {
         let url = match self.queues.url(&*self.sqs, &queue).await {
             Ok(url) => url,
             Err(error) => return fail_all(chunk, &error),
@@ -237,26 +271,46 @@ impl Effects {
             Ok(results) => results,
             // The call is refused as a whole for one entry's fault, or for their sum: try them one by one.
             Err(error) if error.kind == CallErrorKind::Refused && requests.len() > 1 => {
-                let single = async |request| self.sqs.send(&url, request).await.map(drop);
-                stream::iter(&requests).map(single).buffered(CALLS_AT_ONCE).collect().await
+                let calls = requests.iter().map(|request| self.sqs.send(&url, request));
+                let sent: Vec<_> = stream::iter(calls.collect::<Vec<_>>())
+                    .buffered(CALLS_AT_ONCE)
+                    .collect()
+                    .await;
+                sent.into_iter().map(|result| result.map(drop)).collect()
             }
             Err(error) => vec![Err(error); requests.len()],
         };
         let delays = requests.iter().map(|request| request.delay_seconds);
-        answers(rest, results.into_iter().zip(delays).map(|(result, delay)| result.map(|()| Done::Delay(delay))))
+        answers(
+            rest,
+            results
+                .into_iter()
+                .zip(delays)
+                .map(|(result, delay)| result.map(|()| Done::Delay(delay))),
+        )
     }
 
     /// One `ChangeMessageVisibilityBatch` per ten records.
-    async fn hide<'b>(&self, all: Vec<(Pending<'b>, Tier)>) -> Vec<Outcome<'b>> {
+    async fn hide(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
         let entries = all.into_iter().map(|(one, tier)| {
-            let Tier::Visibility { seconds } = tier else { unreachable!("grouped by tier") };
+            let Tier::Visibility { seconds } = tier else {
+                unreachable!("grouped by tier")
+            };
             let receipt_handle = one.record.receipt_handle.clone().unwrap_or_default();
-            Entry { one, tier, request: VisibilityRequest { receipt_handle, seconds } }
+            Entry {
+                one,
+                tier,
+                request: VisibilityRequest {
+                    receipt_handle,
+                    seconds,
+                },
+            }
         });
-        self.by_queue(entries, |_| 0, |queue, chunk| self.hide_chunk(queue, chunk)).await
+        self.by_queue(entries, |_| 0, |queue, chunk| self.hide_chunk(queue, chunk))
+            .await
     }
 
-    async fn hide_chunk<'b>(&self, queue: QueueArn, chunk: Vec<Entry<'b, VisibilityRequest>>) -> Vec<Outcome<'b>> {
+    async fn hide_chunk(&self, queue: QueueArn, chunk: Vec<Entry<VisibilityRequest>>) -> Vec<Outcome> {
         let url = match self.queues.url(&*self.sqs, &queue).await {
             Ok(url) => url,
             Err(error) => return fail_all(chunk, &error),
@@ -267,21 +321,27 @@ impl Effects {
             Err(error) => vec![Err(error); requests.len()],
         };
         let seconds = requests.iter().map(|request| request.seconds);
-        answers(rest, results.into_iter().zip(seconds).map(|(result, s)| result.map(|()| Done::Visibility(s))))
+        answers(
+            rest,
+            results
+                .into_iter()
+                .zip(seconds)
+                .map(|(result, s)| result.map(|()| Done::Visibility(s))),
+        )
     }
 
     /// Groups entries by queue, cuts the groups by count and bytes, and makes a call for each piece.
-    async fn by_queue<'b, R, F, Fut>(
+    async fn by_queue<R, F, Fut>(
         &self,
-        entries: impl Iterator<Item = Entry<'b, R>>,
+        entries: impl Iterator<Item = Entry<R>>,
         bytes: impl Fn(&R) -> usize,
         call: F,
-    ) -> Vec<Outcome<'b>>
+    ) -> Vec<Outcome>
     where
-        F: Fn(QueueArn, Vec<Entry<'b, R>>) -> Fut,
-        Fut: Future<Output = Vec<Outcome<'b>>>,
+        F: Fn(QueueArn, Vec<Entry<R>>) -> Fut,
+        Fut: Future<Output = Vec<Outcome>>,
     {
-        let mut chunks: Vec<(QueueArn, Vec<Entry<'b, R>>)> = Vec::new();
+        let mut chunks: Vec<(QueueArn, Vec<Entry<R>>)> = Vec::new();
         let mut filling: HashMap<QueueArn, (usize, usize)> = HashMap::new();
         let mut homeless = Vec::new();
         for entry in entries {
@@ -291,7 +351,9 @@ impl Effects {
             };
             let size = bytes(&entry.request);
             let (chunk, used) = filling.entry(queue.clone()).or_insert((usize::MAX, 0));
-            let fits = chunks.get(*chunk).is_some_and(|(_, c)| c.len() < BATCH_ENTRIES && *used + size <= MAX_BYTES);
+            let fits = chunks
+                .get(*chunk)
+                .is_some_and(|(_, c)| c.len() < BATCH_ENTRIES && *used + size <= MAX_BYTES);
             if !fits {
                 (*chunk, *used) = (chunks.len(), 0);
                 chunks.push((queue, Vec::with_capacity(BATCH_ENTRIES)));
@@ -301,15 +363,19 @@ impl Effects {
         }
         let no_queue = CallError::new(CallErrorKind::Refused, None, "the record names no queue");
         let mut outcomes = fail_all(homeless, &no_queue);
-        let calls = stream::iter(chunks).map(|(queue, chunk)| call(queue, chunk)).buffer_unordered(CALLS_AT_ONCE);
+        let calls = stream::iter(chunks)
+            .map(|(queue, chunk)| call(queue, chunk))
+            .buffer_unordered(CALLS_AT_ONCE);
         outcomes.extend(calls.collect::<Vec<_>>().await.into_iter().flatten());
         outcomes
     }
 
-    async fn create_schedules<'b>(&self, all: Vec<(Pending<'b>, Tier)>) -> Vec<Outcome<'b>> {
+    async fn create_schedules(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
         stream::iter(all)
             .map(|(one, tier)| async move {
-                let Tier::Schedule { at } = tier else { unreachable!("grouped by tier") };
+                let Tier::Schedule { at } = tier else {
+                    unreachable!("grouped by tier")
+                };
                 let result = self.create_schedule(&one, at).await.map(Done::Schedule);
                 (one, tier, result)
             })
@@ -318,11 +384,17 @@ impl Effects {
             .await
     }
 
-    async fn create_schedule(&self, one: &Pending<'_>, at: Timestamp) -> Result<String, CallError> {
+    async fn create_schedule(&self, one: &Pending, at: Timestamp) -> Result<String, CallError> {
         let refused = |text: &str| CallError::new(CallErrorKind::Refused, None, text);
-        let scheduling = self.scheduling.as_ref().ok_or_else(|| refused("no scheduler role"))?;
+        let scheduling = self
+            .scheduling
+            .as_ref()
+            .ok_or_else(|| refused("no scheduler role"))?;
         let delivery = &one.record.delivery;
-        let queue = delivery.queue_arn.as_ref().ok_or_else(|| refused("the record names no queue"))?;
+        let queue = delivery
+            .queue_arn
+            .as_ref()
+            .ok_or_else(|| refused("the record names no queue"))?;
         let copy = one.copy(0);
         let (target, input) = if copy.has_metadata() && !self.options.is_frigg() {
             let url = self.queues.url(&*self.sqs, queue).await?;
@@ -331,7 +403,11 @@ impl Effects {
             (ScheduleTarget::Queue(queue.as_str().to_owned()), copy.body)
         };
         // The scheduler replaces `<aws.scheduler.…>` in the input, and has no escape of its own.
-        let input = if self.options.is_frigg() { input } else { input.replace('<', "\\u003c") };
+        let input = if self.options.is_frigg() {
+            input
+        } else {
+            input.replace('<', "\\u003c")
+        };
         if input.len() > MAX_SCHEDULE_INPUT {
             return Err(refused("the body is too large for a schedule"));
         }
@@ -358,44 +434,59 @@ impl Effects {
     }
 }
 
-fn log_state_fault(record: &Record<'_>, operation: &'static str, result: Result<(), BoxError>) {
+fn log_state_fault(record: &Record, operation: &'static str, result: Result<(), BoxError>) {
     if let Err(error) = result {
         let line = Line::of_state_fault(operation, &error.to_string());
-        record.span.in_scope(|| line.write(Level::WARN, "rate_limit_state_failed"));
+        record
+            .span
+            .in_scope(|| line.write(Level::WARN, "rate_limit_state_failed"));
     }
 }
 
 /// A record, the tier that was tried, and how that went.
-type Outcome<'b> = (Pending<'b>, Tier, Result<Done, CallError>);
+type Outcome = (Pending, Tier, Result<Done, CallError>);
 
 /// A record with its entry of a batch call.
-struct Entry<'b, R> {
-    one: Pending<'b>,
+struct Entry<R> {
+    one: Pending,
     tier: Tier,
     request: R,
 }
 
-impl<'b, R> Entry<'b, R> {
-    fn split(self) -> (R, (Pending<'b>, Tier)) {
+impl<R> Entry<R> {
+    fn split(self) -> (R, (Pending, Tier)) {
         (self.request, (self.one, self.tier))
     }
 }
 
-fn fail_all<'b, R>(entries: Vec<Entry<'b, R>>, error: &CallError) -> Vec<Outcome<'b>> {
-    entries.into_iter().map(|entry| (entry.one, entry.tier, Err(error.clone()))).collect()
+fn fail_all<R>(entries: Vec<Entry<R>>, error: &CallError) -> Vec<Outcome> {
+    entries
+        .into_iter()
+        .map(|entry| (entry.one, entry.tier, Err(error.clone())))
+        .collect()
 }
 
 /// Joins entries with their results. One without a result is not confirmed, so it failed.
-fn answers<'b>(
-    entries: Vec<(Pending<'b>, Tier)>,
+fn answers(
+    entries: Vec<(Pending, Tier)>,
     results: impl Iterator<Item = Result<Done, CallError>>,
-) -> Vec<Outcome<'b>> {
-    let missing = || Err(CallError::new(CallErrorKind::Unavailable, None, "the answer has no result for the entry"));
+) -> Vec<Outcome> {
+    let missing = || {
+        Err(CallError::new(
+            CallErrorKind::Unavailable,
+            None,
+            "the answer has no result for the entry",
+        ))
+    };
     let results = results.map(Some).chain(std::iter::repeat_with(|| None));
-    entries.into_iter().zip(results).map(|((one, tier), r)| (one, tier, r.unwrap_or_else(missing))).collect()
+    entries
+        .into_iter()
+        .zip(results)
+        .map(|((one, tier), r)| (one, tier, r.unwrap_or_else(missing)))
+        .collect()
 }
 
-impl Pending<'_> {
+impl Pending {
     /// The copy to send, with everything that the original carried.
     fn copy(&self, delay_seconds: u32) -> SendRequest {
         let delivery = &self.record.delivery;
@@ -409,7 +500,10 @@ impl Pending<'_> {
     }
 
     fn schedule_error(&self) -> Option<String> {
-        let failed = self.failed.iter().find(|(tier, _)| matches!(tier, Tier::Schedule { .. }));
+        let failed = self
+            .failed
+            .iter()
+            .find(|(tier, _)| matches!(tier, Tier::Schedule { .. }));
         failed.map(|(_, error)| error.to_string())
     }
 
@@ -425,8 +519,15 @@ impl Pending<'_> {
 
 /// `frigg-defer-<message id>`, in the letters and the length that the scheduler takes.
 fn schedule_name(message_id: &str, suffix: Option<Timestamp>) -> String {
-    let suffix = suffix.map(|at| format!("-{:x}", at.as_second())).unwrap_or_default();
+    let suffix = suffix
+        .map(|at| format!("-{:x}", at.as_second()))
+        .unwrap_or_default();
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let id = message_id.chars().map(|c| if valid(c) { c } else { '-' });
-    "frigg-defer-".chars().chain(id).take(64 - suffix.len()).collect::<String>() + &suffix
+    "frigg-defer-"
+        .chars()
+        .chain(id)
+        .take(64 - suffix.len())
+        .collect::<String>()
+        + &suffix
 }

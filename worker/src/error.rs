@@ -19,11 +19,17 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Error { message: message.into(), source: None }
+        Error {
+            message: message.into(),
+            source: None,
+        }
     }
 
     pub(crate) fn with_source(message: impl Into<String>, source: impl Into<BoxError>) -> Self {
-        Error { message: message.into(), source: Some(source.into()) }
+        Error {
+            message: message.into(),
+            source: Some(source.into()),
+        }
     }
 }
 
@@ -75,28 +81,45 @@ enum Kind {
 impl HandlerError {
     /// A failure that no retry can cure: never tried again (Frigg's "halt").
     pub fn permanent(error: impl Into<BoxError>) -> Self {
-        HandlerError { kind: Kind::Permanent, error: error.into() }
+        HandlerError {
+            kind: Kind::Permanent,
+            error: error.into(),
+        }
     }
 
     /// A failure that the queue's next delivery may cure, whatever is in `error`, but for a rate limit.
     pub fn retryable(error: impl Into<BoxError>) -> Self {
-        HandlerError { kind: Kind::Marked, error: error.into() }
+        HandlerError {
+            kind: Kind::Marked,
+            error: error.into(),
+        }
     }
 
     /// The message itself cannot be handled; it is kept for people to look at.
     pub(crate) fn unreadable(error: impl Into<BoxError>) -> Self {
-        HandlerError { kind: Kind::Unreadable, error: error.into() }
+        HandlerError {
+            kind: Kind::Unreadable,
+            error: error.into(),
+        }
     }
 
     pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        HandlerError { kind: Kind::Panicked, error: format!("the handler panicked: {text}").into() }
+        let text = text
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        HandlerError {
+            kind: Kind::Panicked,
+            error: format!("the handler panicked: {text}").into(),
+        }
     }
 
     pub(crate) fn timed_out() -> Self {
         let error = "the handler did not end before the batch's deadline and was cancelled".into();
-        HandlerError { kind: Kind::TimedOut, error }
+        HandlerError {
+            kind: Kind::TimedOut,
+            error,
+        }
     }
 
     /// Whether the message is not tried again.
@@ -135,7 +158,11 @@ impl HandlerError {
         if let Some(limit) = marker::find_limit(&*self.error) {
             return Failure::Limited(limit);
         }
-        if marker::find_permanent(&*self.error).is_some() { Failure::Permanent } else { Failure::Retryable }
+        if marker::find_permanent(&*self.error).is_some() {
+            Failure::Permanent
+        } else {
+            Failure::Retryable
+        }
     }
 
     /// The class that logs show: Frigg's `RateLimitError`, or one of ours.
@@ -152,7 +179,10 @@ impl HandlerError {
 
 impl<E: Into<BoxError>> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        HandlerError { kind: Kind::Marked, error: error.into() }
+        HandlerError {
+            kind: Kind::Marked,
+            error: error.into(),
+        }
     }
 }
 

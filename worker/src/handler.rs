@@ -23,7 +23,10 @@ pub struct Job<T> {
 impl<T> Job<T> {
     /// For tests of handlers.
     pub fn new(message: T, delivery: impl Into<Arc<Delivery>>) -> Self {
-        Job { message, delivery: delivery.into() }
+        Job {
+            message,
+            delivery: delivery.into(),
+        }
     }
 }
 
@@ -102,7 +105,11 @@ impl DecodeError {
             Category::Data => "the body does not have the form that the handler takes",
             Category::Io => "the body cannot be read",
         };
-        DecodeError(format!("{what} (line {}, column {})", error.line(), error.column()))
+        DecodeError(format!(
+            "{what} (line {}, column {})",
+            error.line(),
+            error.column()
+        ))
     }
 }
 
@@ -131,7 +138,10 @@ where
     F: Fn(Job<T>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), E>> + Send,
 {
-    HandlerFn { f, message: PhantomData }
+    HandlerFn {
+        f,
+        message: PhantomData,
+    }
 }
 
 /// See [`handler_fn`].
@@ -191,7 +201,10 @@ impl<H: Handler> Consumer for H {
         let mut results = Vec::with_capacity(jobs.len());
         for job in jobs {
             results.push(match decode::<H::Message>(job.body) {
-                Ok(message) => self.handle(Job::new(message, job.delivery)).await.map_err(Into::into),
+                Ok(message) => self
+                    .handle(Job::new(message, job.delivery))
+                    .await
+                    .map_err(Into::into),
                 Err(error) => Err(HandlerError::unreadable(error)),
             });
         }
@@ -207,11 +220,17 @@ impl<H: BatchHandler> Consumer for PerBatch<H> {
         let faults: Vec<Option<DecodeError>> = jobs
             .into_iter()
             .map(|job| {
-                decode::<H::Message>(job.body).map(|message| readable.push(Job::new(message, job.delivery))).err()
+                decode::<H::Message>(job.body)
+                    .map(|message| readable.push(Job::new(message, job.delivery)))
+                    .err()
             })
             .collect();
         let expected = readable.len();
-        let mut results = if expected == 0 { Vec::new() } else { self.0.handle_batch(readable).await };
+        let mut results = if expected == 0 {
+            Vec::new()
+        } else {
+            self.0.handle_batch(readable).await
+        };
         let given = results.len();
         if given != expected {
             results.clear();

@@ -14,6 +14,10 @@ mod record;
 mod report;
 mod router;
 pub mod run_state;
+mod runtime;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
+mod worker;
 
 pub use aws::{Aws, AwsScheduler, AwsSqs};
 pub use batch::OnLimit;
@@ -24,5 +28,8 @@ pub use frigg_core as core;
 pub use frigg_core::deferral::{Limits, Options};
 pub use frigg_core::delivery::Delivery;
 pub use frigg_core::rate_limit::RateLimited;
-pub use handler::{BatchHandler, Consumer, DecodeError, Handler, HandlerFn, Job, Message, PerBatch, Raw, handler_fn};
+pub use handler::{
+    BatchHandler, Consumer, DecodeError, Handler, HandlerFn, Job, Message, PerBatch, Raw, handler_fn,
+};
 pub use router::Router;
+pub use worker::Worker;

@@ -32,7 +32,9 @@ pub fn init(variable: impl Fn(&str) -> Option<String>) {
         // Nothing can be done about a closed standard output.
         let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
     });
-    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .try_init();
 }
 
 /// The layer that writes the lines.
@@ -80,7 +82,11 @@ where
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = Fields::default();
-        for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context
+            .event_scope(event)
+            .into_iter()
+            .flat_map(|scope| scope.from_root())
+        {
             if let Some(of_span) = span.extensions().get::<Fields>() {
                 fields.0.extend(of_span.0.clone());
             }
@@ -90,7 +96,10 @@ where
         // The keys that a reader looks for first come first; a map would sort them in.
         let head = serde_json::json!(time::iso(self.clock.now()));
         let logger = Value::from(metadata.target());
-        let mut line = format!(r#"{{"timestamp":{head},"level":"{}","logger":{logger}"#, metadata.level());
+        let mut line = format!(
+            r#"{{"timestamp":{head},"level":"{}","logger":{logger}"#,
+            metadata.level()
+        );
         for (key, value) in &fields.0 {
             line.push_str(&format!(",{}:{value}", Value::from(key.as_str())));
         }

@@ -39,7 +39,11 @@ pub enum CallErrorKind {
 impl CallError {
     /// An error of this kind and text.
     pub fn new(kind: CallErrorKind, code: Option<&str>, message: impl Into<String>) -> Self {
-        CallError { code: code.map(str::to_owned), message: message.into(), kind }
+        CallError {
+            code: code.map(str::to_owned),
+            message: message.into(),
+            kind,
+        }
     }
 }
 
@@ -89,7 +93,8 @@ impl SendRequest {
             AttributeValue::Text(text) => text.len(),
             AttributeValue::Binary(bytes) => bytes.len(),
         };
-        let attribute = |(name, a): (&String, &MessageAttribute)| name.len() + a.data_type.len() + value(&a.value);
+        let attribute =
+            |(name, a): (&String, &MessageAttribute)| name.len() + a.data_type.len() + value(&a.value);
         self.body.len() + self.attributes.iter().map(attribute).sum::<usize>()
     }
 
@@ -110,7 +115,10 @@ impl SendRequest {
         };
         let mut call = json!({ "QueueUrl": url, "MessageBody": self.body });
         if !self.attributes.is_empty() {
-            let attributes = self.attributes.iter().map(|(name, a)| (name.clone(), attribute(a)));
+            let attributes = self
+                .attributes
+                .iter()
+                .map(|(name, a)| (name.clone(), attribute(a)));
             call["MessageAttributes"] = attributes.collect::<serde_json::Map<_, _>>().into();
         }
         if let Some(group) = &self.group_id {
@@ -202,7 +210,8 @@ pub trait Sqs: Send + Sync + fmt::Debug {
     fn queue_attributes<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<QueueAttributes, CallError>>;
 
     /// `SendMessage`; gives the new message's id.
-    fn send<'a>(&'a self, url: &'a str, message: &'a SendRequest) -> BoxFuture<'a, Result<String, CallError>>;
+    fn send<'a>(&'a self, url: &'a str, message: &'a SendRequest)
+    -> BoxFuture<'a, Result<String, CallError>>;
 
     /// `SendMessageBatch`.
     fn send_batch<'a>(&'a self, url: &'a str, messages: &'a [SendRequest]) -> BoxFuture<'a, BatchResult>;

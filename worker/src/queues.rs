@@ -19,7 +19,10 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub(crate) fn new(owner: bool) -> Self {
-        Queues { owner, urls: Mutex::default() }
+        Queues {
+            owner,
+            urls: Mutex::default(),
+        }
     }
 
     pub(crate) async fn url(&self, sqs: &dyn Sqs, queue: &QueueArn) -> Result<Arc<str>, CallError> {

@@ -9,30 +9,29 @@ use frigg_core::delivery::{AttributeValue, Delivery, MessageAttribute, QueueArn,
 use jiff::Timestamp;
 use tracing::Span;
 
-/// A record on its way through the batch. Its body is borrowed from the event.
+/// A record on its way through the batch.
 #[derive(Debug)]
-pub(crate) struct Record<'b> {
+pub(crate) struct Record {
     /// Its place in the batch.
     pub(crate) index: usize,
     pub(crate) receipt_handle: Option<String>,
-    /// The body as it came, and as it reads without its envelope.
-    pub(crate) raw: &'b str,
-    pub(crate) body: Body<'b>,
+    pub(crate) body: Body,
+    /// The event had no body for it.
+    pub(crate) bodiless: bool,
     pub(crate) delivery: Arc<Delivery>,
     /// Carries `messageId` and `receiveCount` into every line.
     pub(crate) span: Span,
 }
 
-impl<'b> Record<'b> {
-    /// Reads a message's facts and opens its envelope. `raw` is its body; a message without one has an empty body.
+impl Record {
+    /// Reads a message's facts and opens its envelope. A message without a body counts as one with an empty body.
     pub(crate) fn open(
         index: usize,
         message: SqsMessage,
-        raw: &'b str,
         now: Timestamp,
         options: &Options,
         deadline: TimeLeft,
-    ) -> Record<'b> {
+    ) -> Record {
         let mut delivery = delivery(message.message_id, message.event_source_arn, message.attributes);
         delivery.message_attributes = message_attributes(message.message_attributes);
         delivery.max_receive_count = options.max_receive_count;
@@ -41,9 +40,14 @@ impl<'b> Record<'b> {
         let reading = if options.is_frigg() {
             Reading::Frigg
         } else {
-            Reading::Strict { now, sent_at: delivery.sent_at, limits: options.limits }
+            Reading::Strict {
+                now,
+                sent_at: delivery.sent_at,
+                limits: options.limits,
+            }
         };
-        let body = Body::open(raw, reading);
+        let bodiless = message.body.is_none();
+        let body = Body::open(message.body.unwrap_or_default(), reading);
         let envelope = body.envelope();
         delivery.deferrals = envelope.deferrals;
         delivery.first_deferred_at = envelope.first_deferred_at;
@@ -56,7 +60,14 @@ impl<'b> Record<'b> {
             messageId = delivery.message_id, receiveCount = delivery.receive_count,
         );
         let receipt_handle = message.receipt_handle.filter(|handle| !handle.is_empty());
-        Record { index, receipt_handle, raw, body, delivery: Arc::new(delivery), span }
+        Record {
+            index,
+            receipt_handle,
+            body,
+            bodiless,
+            delivery: Arc::new(delivery),
+            span,
+        }
     }
 }
 

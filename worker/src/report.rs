@@ -78,21 +78,38 @@ impl Line {
     }
 
     pub(crate) fn with_delay(self, seconds: u32) -> Line {
-        Line { mechanism: Some(Mechanism::Delay.as_str()), delay_seconds: Some(seconds), ..self }
+        Line {
+            mechanism: Some(Mechanism::Delay.as_str()),
+            delay_seconds: Some(seconds),
+            ..self
+        }
     }
 
     pub(crate) fn with_schedule(self, name: &str) -> Line {
-        Line { mechanism: Some(Mechanism::Schedule.as_str()), schedule_name: Some(name.to_owned()), ..self }
+        Line {
+            mechanism: Some(Mechanism::Schedule.as_str()),
+            schedule_name: Some(name.to_owned()),
+            ..self
+        }
     }
 
     pub(crate) fn with_visibility(self, seconds: u32, schedule_error: Option<String>) -> Line {
         let mechanism = Some(Mechanism::Visibility.as_str());
-        Line { mechanism, visibility_timeout: Some(seconds), schedule_error, ..self }
+        Line {
+            mechanism,
+            visibility_timeout: Some(seconds),
+            schedule_error,
+            ..self
+        }
     }
 
     /// Why a limited record was not put back.
     pub(crate) fn with_skip(self, skipped: &'static str, cause: Option<String>) -> Line {
-        Line { skipped: Some(skipped), cause: cause.as_deref().map(cut), ..self }
+        Line {
+            skipped: Some(skipped),
+            cause: cause.as_deref().map(cut),
+            ..self
+        }
     }
 
     pub(crate) fn of_state_fault(operation: &'static str, error: &str) -> Line {
@@ -110,7 +127,7 @@ impl Line {
             ($level:expr) => {
                 tracing::event!(
                     target: "frigg.worker", $level,
-                    eventName = event,
+                    eventName = tracing::field::display(format_args!("frigg.worker.{event}")),
                     mechanism = self.mechanism,
                     waitMs = self.wait_ms,
                     delaySeconds = self.delay_seconds,

@@ -50,7 +50,10 @@ impl Router {
             let handler = Arc::clone(&handler);
             Box::pin(async move {
                 let message = H::Message::decode(&job.message.0).map_err(HandlerError::unreadable)?;
-                handler.handle(Job::new(message, job.delivery)).await.map_err(Into::into)
+                handler
+                    .handle(Job::new(message, job.delivery))
+                    .await
+                    .map_err(Into::into)
             })
         };
         self.routes.insert(event.into(), Arc::new(route));

@@ -41,7 +41,9 @@ impl Aws {
 
     /// With this configuration, for tests and for callers who have one.
     pub fn with_config(config: SdkConfig) -> Self {
-        Aws { config: Arc::new(OnceCell::new_with(Some(config))) }
+        Aws {
+            config: Arc::new(OnceCell::new_with(Some(config))),
+        }
     }
 
     async fn config(&self) -> &SdkConfig {
@@ -51,15 +53,22 @@ impl Aws {
 
 async fn load() -> SdkConfig {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT_TIMEOUT).build();
+    let timeouts = TimeoutConfig::builder()
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
     let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
     let endpoint = variable("AWS_ENDPOINT");
     if endpoint.is_some() || variable("IS_OFFLINE").is_some() {
         let endpoint = endpoint.unwrap_or_else(|| "http://localhost:4566".to_owned());
         let credentials = Credentials::new("test", "test", None, None, "local");
-        loader = loader.endpoint_url(endpoint).credentials_provider(SharedCredentialsProvider::new(credentials));
+        loader = loader
+            .endpoint_url(endpoint)
+            .credentials_provider(SharedCredentialsProvider::new(credentials));
     }
-    if variable("AWS_REGION").or(variable("AWS_DEFAULT_REGION")).is_none() {
+    if variable("AWS_REGION")
+        .or(variable("AWS_DEFAULT_REGION"))
+        .is_none()
+    {
         // The profile's region would be asked for next, then the metadata service, which may not answer for seconds.
         loader = loader.region(Region::new("us-east-1"));
     }
@@ -85,7 +94,10 @@ impl<C: Clone> PerRegion<C> {
     /// The region's client. Without a region: the configuration's own.
     async fn get(&self, aws: &Aws, region: Option<&str>, build: fn(&SdkConfig) -> C) -> C {
         let config = aws.config().await;
-        let region = region.or(config.region().map(Region::as_ref)).unwrap_or("us-east-1").to_owned();
+        let region = region
+            .or(config.region().map(Region::as_ref))
+            .unwrap_or("us-east-1")
+            .to_owned();
         let mut clients = self.0.lock().await;
         let make = || build(&config.to_builder().region(Region::new(region.clone())).build());
         clients.entry(region.clone()).or_insert_with(make).clone()
@@ -131,10 +143,25 @@ mod tests {
     fn codes_are_told_apart_in_both_spellings() {
         for (code, message, status, want) in [
             ("MessageNotInflight", "", 400, CallErrorKind::HandleLost),
-            ("AWS.SimpleQueueService.MessageNotInflight", "", 400, CallErrorKind::HandleLost),
+            (
+                "AWS.SimpleQueueService.MessageNotInflight",
+                "",
+                400,
+                CallErrorKind::HandleLost,
+            ),
             ("ReceiptHandleIsInvalid", "", 404, CallErrorKind::HandleLost),
-            ("InvalidParameterValue", "Reason: The receipt handle has expired.", 400, CallErrorKind::HandleLost),
-            ("InvalidParameterValue", "Total VisibilityTimeout for the message is beyond …", 400, CallErrorKind::Refused),
+            (
+                "InvalidParameterValue",
+                "Reason: The receipt handle has expired.",
+                400,
+                CallErrorKind::HandleLost,
+            ),
+            (
+                "InvalidParameterValue",
+                "Total VisibilityTimeout for the message is beyond …",
+                400,
+                CallErrorKind::Refused,
+            ),
             ("RequestThrottled", "", 403, CallErrorKind::Unavailable),
             ("ThrottlingException", "", 429, CallErrorKind::Unavailable),
             ("InternalError", "", 500, CallErrorKind::Unavailable),

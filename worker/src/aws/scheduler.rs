@@ -25,7 +25,10 @@ pub struct AwsScheduler {
 impl AwsScheduler {
     /// Builds its clients when they are first needed.
     pub fn new(aws: Aws) -> Self {
-        AwsScheduler { aws, clients: PerRegion::default() }
+        AwsScheduler {
+            aws,
+            clients: PerRegion::default(),
+        }
     }
 
     async fn client(&self, region: &str) -> Client {
@@ -39,7 +42,10 @@ impl Scheduler for AwsScheduler {
             let build = |error: aws_sdk_scheduler::error::BuildError| {
                 CallError::new(CallErrorKind::Refused, None, error.to_string())
             };
-            let dead_letters = request.dead_letter_arn.as_ref().map(|arn| DeadLetterConfig::builder().arn(arn).build());
+            let dead_letters = request
+                .dead_letter_arn
+                .as_ref()
+                .map(|arn| DeadLetterConfig::builder().arn(arn).build());
             let retries = RetryPolicy::builder()
                 .maximum_event_age_in_seconds(MAX_EVENT_AGE_SECONDS)
                 .maximum_retry_attempts(MAX_ATTEMPTS)
@@ -52,7 +58,10 @@ impl Scheduler for AwsScheduler {
                 .set_dead_letter_config(dead_letters)
                 .build()
                 .map_err(build)?;
-            let window = FlexibleTimeWindow::builder().mode(FlexibleTimeWindowMode::Off).build().map_err(build)?;
+            let window = FlexibleTimeWindow::builder()
+                .mode(FlexibleTimeWindowMode::Off)
+                .build()
+                .map_err(build)?;
             let call = self.client(&request.region).await.create_schedule();
             let call = call
                 .name(&request.name)

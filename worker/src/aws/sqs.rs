@@ -31,7 +31,10 @@ pub struct AwsSqs {
 impl AwsSqs {
     /// Builds its clients when they are first needed.
     pub fn new(aws: Aws) -> Self {
-        AwsSqs { aws, clients: PerRegion::default() }
+        AwsSqs {
+            aws,
+            clients: PerRegion::default(),
+        }
     }
 
     async fn in_region(&self, region: Option<&str>) -> Client {
@@ -54,10 +57,16 @@ fn region_of(url: &str) -> Option<&str> {
 impl Sqs for AwsSqs {
     fn queue_url<'a>(&'a self, queue: &'a QueueArn, owner: bool) -> BoxFuture<'a, Result<String, CallError>> {
         Box::pin(async move {
-            let call = self.in_region(Some(queue.region())).await.get_queue_url().queue_name(queue.name());
+            let call = self
+                .in_region(Some(queue.region()))
+                .await
+                .get_queue_url()
+                .queue_name(queue.name());
             let call = call.set_queue_owner_aws_account_id(owner.then(|| queue.account().to_owned()));
             let output = call.send().await.map_err(|error| call_error(&error))?;
-            output.queue_url.ok_or_else(|| no_answer("GetQueueUrl gave no URL"))
+            output
+                .queue_url
+                .ok_or_else(|| no_answer("GetQueueUrl gave no URL"))
         })
     }
 
@@ -65,12 +74,19 @@ impl Sqs for AwsSqs {
         Box::pin(async move {
             let call = self.for_url(url).await.get_queue_attributes().queue_url(url);
             let output = call.attribute_names(QueueAttributeName::All).send().await;
-            let attributes = output.map_err(|error| call_error(&error))?.attributes.unwrap_or_default();
+            let attributes = output
+                .map_err(|error| call_error(&error))?
+                .attributes
+                .unwrap_or_default();
             Ok(queue_attributes(&attributes))
         })
     }
 
-    fn send<'a>(&'a self, url: &'a str, message: &'a SendRequest) -> BoxFuture<'a, Result<String, CallError>> {
+    fn send<'a>(
+        &'a self,
+        url: &'a str,
+        message: &'a SendRequest,
+    ) -> BoxFuture<'a, Result<String, CallError>> {
         Box::pin(async move {
             let call = self.for_url(url).await.send_message().queue_url(url);
             let output = call
@@ -82,7 +98,9 @@ impl Sqs for AwsSqs {
                 .send()
                 .await
                 .map_err(|error| call_error(&error))?;
-            output.message_id.ok_or_else(|| no_answer("SendMessage gave no message id"))
+            output
+                .message_id
+                .ok_or_else(|| no_answer("SendMessage gave no message id"))
         })
     }
 
@@ -121,7 +139,11 @@ impl Sqs for AwsSqs {
                     .build()
                     .map_err(refused)
             });
-            let call = self.for_url(url).await.change_message_visibility_batch().queue_url(url);
+            let call = self
+                .for_url(url)
+                .await
+                .change_message_visibility_batch()
+                .queue_url(url);
             let call = call.set_entries(Some(entries.collect::<Result<_, _>>()?));
             let output = call.send().await.map_err(|error| call_error(&error))?;
             let succeeded = output.successful().iter().map(|entry| entry.id());
@@ -137,7 +159,9 @@ impl Sqs for AwsSqs {
     ) -> BoxFuture<'a, Result<Vec<SqsMessage>, CallError>> {
         Box::pin(async move {
             // An empty answer comes after the whole wait, and a little later on a slow day.
-            let timeouts = TimeoutConfig::builder().operation_attempt_timeout(wait + ATTEMPT_TIMEOUT).build();
+            let timeouts = TimeoutConfig::builder()
+                .operation_attempt_timeout(wait + ATTEMPT_TIMEOUT)
+                .build();
             let patience = aws_sdk_sqs::config::Builder::new().timeout_config(timeouts);
             let call = self.for_url(url).await.receive_message().queue_url(url);
             let output = call
@@ -150,14 +174,21 @@ impl Sqs for AwsSqs {
                 .send()
                 .await
                 .map_err(|error| call_error(&error))?;
-            Ok(output.messages.unwrap_or_default().into_iter().map(as_event).collect())
+            Ok(output
+                .messages
+                .unwrap_or_default()
+                .into_iter()
+                .map(as_event)
+                .collect())
         })
     }
 
     fn delete_batch<'a>(&'a self, url: &'a str, receipt_handles: &'a [String]) -> BoxFuture<'a, BatchResult> {
         Box::pin(async move {
             let entries = receipt_handles.iter().enumerate().map(|(index, handle)| {
-                let entry = DeleteMessageBatchRequestEntry::builder().id(entry_id(index)).receipt_handle(handle);
+                let entry = DeleteMessageBatchRequestEntry::builder()
+                    .id(entry_id(index))
+                    .receipt_handle(handle);
                 entry.build().map_err(refused)
             });
             let call = self.for_url(url).await.delete_message_batch().queue_url(url);
@@ -189,7 +220,11 @@ fn per_entry<'a>(
     for entry in failed {
         if let Some(index) = place(entry.id()) {
             let message = entry.message().unwrap_or("no message");
-            let kind = kind_of(entry.code(), message, if entry.sender_fault() { 400 } else { 500 });
+            let kind = kind_of(
+                entry.code(),
+                message,
+                if entry.sender_fault() { 400 } else { 500 },
+            );
             results[index] = Err(CallError::new(kind, Some(entry.code()), message));
         }
     }
@@ -208,16 +243,28 @@ fn attributes(message: &SendRequest) -> Result<Option<HashMap<String, MessageAtt
         };
         Ok((name.clone(), value.build().map_err(refused)?))
     };
-    message.attributes.iter().map(attribute).collect::<Result<_, _>>().map(Some)
+    message
+        .attributes
+        .iter()
+        .map(attribute)
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
 type SystemAttributes = HashMap<MessageSystemAttributeNameForSends, MessageSystemAttributeValue>;
 
 fn system_attributes(message: &SendRequest) -> Result<Option<SystemAttributes>, CallError> {
-    let Some(trace) = &message.trace_header else { return Ok(None) };
-    let value = MessageSystemAttributeValue::builder().data_type("String").string_value(trace);
+    let Some(trace) = &message.trace_header else {
+        return Ok(None);
+    };
+    let value = MessageSystemAttributeValue::builder()
+        .data_type("String")
+        .string_value(trace);
     let value = value.build().map_err(refused)?;
-    Ok(Some(HashMap::from([(MessageSystemAttributeNameForSends::AwsTraceHeader, value)])))
+    Ok(Some(HashMap::from([(
+        MessageSystemAttributeNameForSends::AwsTraceHeader,
+        value,
+    )])))
 }
 
 /// A received message in the form in which Lambda gives it to a function.
@@ -227,7 +274,10 @@ fn as_event(message: Message) -> SqsMessage {
     event.receipt_handle = message.receipt_handle;
     event.body = message.body;
     let attributes = message.attributes.unwrap_or_default();
-    event.attributes = attributes.into_iter().map(|(name, value)| (name.as_str().to_owned(), value)).collect();
+    event.attributes = attributes
+        .into_iter()
+        .map(|(name, value)| (name.as_str().to_owned(), value))
+        .collect();
     let attributes = message.message_attributes.unwrap_or_default();
     event.message_attributes = attributes
         .into_iter()
@@ -258,11 +308,15 @@ fn queue_attributes(attributes: &HashMap<QueueAttributeName, String>) -> QueueAt
     let redrive = redrive.and_then(|json| serde_json::from_str::<Redrive>(json).ok());
     let number = |name| attributes.get(&name).and_then(|text| text.parse::<u64>().ok());
     QueueAttributes {
-        arn: attributes.get(&QueueAttributeName::QueueArn).and_then(|arn| QueueArn::parse(arn)),
-        max_receive_count: redrive.as_ref().and_then(|redrive| match &redrive.max_receive_count {
-            serde_json::Value::String(text) => text.parse().ok(),
-            count => count.as_u64().and_then(|count| u32::try_from(count).ok()),
-        }),
+        arn: attributes
+            .get(&QueueAttributeName::QueueArn)
+            .and_then(|arn| QueueArn::parse(arn)),
+        max_receive_count: redrive
+            .as_ref()
+            .and_then(|redrive| match &redrive.max_receive_count {
+                serde_json::Value::String(text) => text.parse().ok(),
+                count => count.as_u64().and_then(|count| u32::try_from(count).ok()),
+            }),
         dead_letter_arn: redrive.map(|redrive| redrive.dead_letter_target_arn),
         retention: number(QueueAttributeName::MessageRetentionPeriod).map(Duration::from_secs),
         visibility_timeout: number(QueueAttributeName::VisibilityTimeout).map(Duration::from_secs),
@@ -285,9 +339,19 @@ mod tests {
 
     #[test]
     fn a_queues_region_is_in_its_url() {
-        assert_eq!(region_of("https://sqs.eu-west-1.amazonaws.com/1/jobs"), Some("eu-west-1"));
-        assert_eq!(region_of("https://sqs.cn-north-1.amazonaws.com.cn/1/jobs"), Some("cn-north-1"));
-        for local in ["http://127.0.0.1:4566/000000000000/jobs", "http://sqs.localhost:4566/1/jobs", "jobs"] {
+        assert_eq!(
+            region_of("https://sqs.eu-west-1.amazonaws.com/1/jobs"),
+            Some("eu-west-1")
+        );
+        assert_eq!(
+            region_of("https://sqs.cn-north-1.amazonaws.com.cn/1/jobs"),
+            Some("cn-north-1")
+        );
+        for local in [
+            "http://127.0.0.1:4566/000000000000/jobs",
+            "http://sqs.localhost:4566/1/jobs",
+            "jobs",
+        ] {
             assert_eq!(region_of(local), None, "{local}");
         }
     }
