@@ -20,17 +20,27 @@ pub fn iso(at: Timestamp) -> String {
 
 /// The first whole millisecond that is not before `at`. Times on the wire have milliseconds; cutting would be early.
 pub fn ceil_to_millisecond(at: Timestamp) -> Timestamp {
-    ceil_to(at, Unit::Millisecond)
+    round(at, Unit::Millisecond, RoundMode::Ceil)
+}
+
+/// The last whole millisecond that is not after `at`: for a bound that must not be passed.
+pub fn floor_to_millisecond(at: Timestamp) -> Timestamp {
+    round(at, Unit::Millisecond, RoundMode::Floor)
 }
 
 /// The first whole second that is not before `at`.
 pub fn ceil_to_second(at: Timestamp) -> Timestamp {
-    ceil_to(at, Unit::Second)
+    round(at, Unit::Second, RoundMode::Ceil)
 }
 
-fn ceil_to(at: Timestamp, unit: Unit) -> Timestamp {
-    // Fails only in the last moments of the year 9999.
-    at.round(TimestampRound::new().smallest(unit).mode(RoundMode::Ceil))
+/// The last whole second that is not after `at`.
+pub fn floor_to_second(at: Timestamp) -> Timestamp {
+    round(at, Unit::Second, RoundMode::Floor)
+}
+
+fn round(at: Timestamp, unit: Unit, mode: RoundMode) -> Timestamp {
+    // Fails only in the first and last moments of the calendar.
+    at.round(TimestampRound::new().smallest(unit).mode(mode))
         .unwrap_or(at)
 }
 
@@ -82,6 +92,16 @@ mod tests {
             ceil_to_second(at("2026-09-28T12:00:01Z")),
             at("2026-09-28T12:00:01Z")
         );
+        for whole in [at("2026-09-28T12:00:00Z"), at("1969-12-31T23:59:59Z")] {
+            let odd = whole + SignedDuration::from_micros(1_999);
+            assert_eq!(floor_to_millisecond(odd), whole + SignedDuration::from_millis(1));
+            assert_eq!(floor_to_second(odd), whole);
+            assert_eq!(floor_to_second(whole), whole);
+        }
+        for edge in [Timestamp::MIN, Timestamp::MAX] {
+            let bounds = Timestamp::MIN..=Timestamp::MAX;
+            assert!(bounds.contains(&ceil_to_second(edge)) && bounds.contains(&floor_to_second(edge)));
+        }
         assert_eq!(ceil_seconds(SignedDuration::from_millis(1001)), 2);
         assert_eq!(ceil_seconds(SignedDuration::from_millis(1000)), 1);
         assert_eq!(ceil_seconds(SignedDuration::from_millis(-1)), 0);

@@ -4,7 +4,6 @@
 //! sender's. A body that is no JSON object travels inside the envelope, as `{"_frigg":{…,"body":"<text>"}}`, and comes
 //! out again byte for byte.
 
-use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
@@ -17,6 +16,8 @@ use super::Limits;
 use crate::time;
 
 const KEY: &str = "_frigg";
+/// What the runtime writes under it, beside a wrapped `body`.
+const OWN: [&str; 4] = ["deferrals", "firstDeferredAt", "deferralId", "retryAt"];
 /// The schedule's `MaximumEventAgeInSeconds`, which the runtime asks for.
 const SCHEDULE_EVENT_AGE: SignedDuration = SignedDuration::from_secs(3600);
 /// Two clocks that disagree by more than this are not treated as honest.
@@ -128,7 +129,7 @@ impl Body {
     }
 
     fn read(&mut self, raw: &str, members: &[Member<'_>], reading: Reading) {
-        let Some(own) = members.iter().rev().find(|member| member.key == KEY) else {
+        let Some(own) = members.iter().rev().find(|member| member.is(KEY)) else {
             self.form = object_form(raw, members);
             return;
         };
@@ -236,8 +237,17 @@ impl Body {
 
 /// One member of a JSON object, as it stands in the text.
 struct Member<'a> {
-    key: Cow<'a, str>,
+    /// With its quotes. Not every key that JSON allows can be decoded: half a surrogate pair cannot.
+    key: &'a str,
     value: &'a str,
+}
+
+impl Member<'_> {
+    /// Whether this is the key, however it is spelled.
+    fn is(&self, name: &str) -> bool {
+        let plain = self.key.trim_matches('"');
+        plain == name || (plain.contains('\\') && string(self.key).is_some_and(|key| key == name))
+    }
 }
 
 /// The members of a JSON object in order, values as text; `None` when the text is no JSON object.
@@ -250,18 +260,15 @@ fn members(text: &str) -> Option<Vec<Member<'_>>> {
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut members = Vec::new();
-            while let Some(key) = map.next_key::<Key<'de>>()? {
-                let value: &'de RawValue = map.next_value()?;
+            while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
                 members.push(Member {
-                    key: key.0,
+                    key: key.get(),
                     value: value.get(),
                 });
             }
             Ok(members)
         }
     }
-    #[derive(serde::Deserialize)]
-    struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
     if !text.trim_start().starts_with('{') {
         return None;
@@ -306,7 +313,7 @@ fn strip(text: &str, members: &[Member<'_>]) -> (String, Form) {
     for member in members {
         let end = span(text, member.value).end;
         let piece = &text[previous_end..end];
-        if member.key != KEY {
+        if !member.is(KEY) {
             // The comma that stood before the first member that is left belongs to one that went.
             let comma = if empty {
                 piece.find(',').filter(|_| piece.trim_start().starts_with(','))
@@ -327,7 +334,7 @@ fn last<'a>(members: &[Member<'a>], key: &str) -> Option<&'a str> {
     members
         .iter()
         .rev()
-        .find(|member| member.key == key)
+        .find(|member| member.is(key))
         .map(|member| member.value)
 }
 
@@ -338,14 +345,9 @@ fn string(json: &str) -> Option<String> {
 fn foreign_members(inner: &[Member<'_>], wrapped: bool) -> String {
     let mut out = String::new();
     for member in inner {
-        let ours = match &*member.key {
-            "deferrals" | "firstDeferredAt" | "deferralId" | "retryAt" => true,
-            "body" => wrapped,
-            _ => false,
-        };
+        let ours = OWN.iter().any(|key| member.is(key)) || (wrapped && member.is("body"));
         if !ours {
-            push_json_string(&mut out, &member.key);
-            let _ = write!(out, ":{},", member.value);
+            let _ = write!(out, "{}:{},", member.key, member.value);
         }
     }
     out

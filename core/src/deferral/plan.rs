@@ -117,7 +117,7 @@ pub enum Tier {
     },
     /// The record itself, hidden for longer and reported failed. It spends a receive.
     Visibility {
-        /// 0–42,000, rounded up.
+        /// 0–42,000, rounded up; less where the message's retention ends sooner.
         seconds: u32,
     },
 }
@@ -173,11 +173,11 @@ pub fn plan(
     }
 
     let (deferrals, first_deferred_at) = history(now, delivery, options);
-    let told = retry_time(now, limit, deferrals, options);
+    let told = time::ceil_to_millisecond(retry_time(now, limit, deferrals, options));
     let mut counters = Counters {
         deferrals,
         first_deferred_at,
-        deferral_id: Some(delivery.stable_id().to_owned()),
+        deferral_id: stable_id(delivery),
         retry_at: None,
     };
     if past_cap(&counters, told, options) {
@@ -186,7 +186,7 @@ pub fn plan(
             retry_at: told,
         }));
     }
-    let retry_at = time::ceil_to_millisecond(spread(now, told, random, &counters, options, can));
+    let retry_at = spread(now, told, random, &counters, options, can);
     if !options.is_frigg() {
         counters.retry_at = Some(retry_at);
     }
@@ -209,11 +209,12 @@ pub fn plan_arrival(
     can: Capabilities,
 ) -> Option<Deferral> {
     let retry_at = delivery.retry_at.filter(|&at| at > now && !options.is_frigg())?;
+    let retry_at = time::ceil_to_millisecond(retry_at);
     delivery.queue_arn.as_ref()?;
     let counters = Counters {
         deferrals: delivery.deferrals.max(1),
-        first_deferred_at: delivery.first_deferred_at.unwrap_or(now),
-        deferral_id: Some(delivery.stable_id().to_owned()),
+        first_deferred_at: time::ceil_to_millisecond(delivery.first_deferred_at.unwrap_or(now)),
+        deferral_id: stable_id(delivery),
         retry_at: Some(retry_at),
     };
     let tier = tier(now, retry_at, delivery, options, can)?;
@@ -238,8 +239,9 @@ pub fn tier(
     let delay = Tier::Delay {
         seconds: seconds.min(options.max_delay().as_secs()) as u32,
     };
+    let longest = longest_visibility(now, delivery, options, can);
     let visibility = Tier::Visibility {
-        seconds: seconds.min(MAX_VISIBILITY.as_secs()) as u32,
+        seconds: seconds.min(longest) as u32,
     };
 
     if delivery.is_fifo() {
@@ -251,13 +253,14 @@ pub fn tier(
     }
     if can.schedule && wait >= MIN_SCHEDULE_AHEAD {
         let at = if options.is_frigg() {
-            floor_to_second(retry_at)
+            // Frigg drops the milliseconds, and is up to one second early.
+            time::floor_to_second(retry_at)
         } else {
             time::ceil_to_second(retry_at)
         };
         return Some(Tier::Schedule { at });
     }
-    let serves = can.visibility && visibility_serves(now, seconds, delivery, can);
+    let serves = can.visibility && seconds <= longest && !delivery.is_last_attempt();
     if can.delay && !serves && !options.is_frigg() {
         // Relay: the longest delay, and from there the next one. The envelope says until when.
         return Some(delay);
@@ -265,31 +268,42 @@ pub fn tier(
     can.visibility.then_some(visibility)
 }
 
-/// Whether a visibility extension keeps the message until its time: not on its last receive, not beyond what SQS
-/// allows, not past its retention.
-fn visibility_serves(now: Timestamp, seconds: u64, delivery: &Delivery, can: Capabilities) -> bool {
+/// For how many seconds the message can be hidden: what SQS allows, and not past its retention, where SQS would delete
+/// it. A message that is back too early is the lesser evil.
+fn longest_visibility(now: Timestamp, delivery: &Delivery, options: &Options, can: Capabilities) -> u64 {
     let expires_at = can
         .retention
         .zip(delivery.sent_at)
         .and_then(|(keep, sent)| sent.checked_add(keep).ok());
-    let visible_at = now
-        .checked_add(Duration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX);
-    let expired = expires_at.is_some_and(|at| at.duration_since(visible_at) < RETENTION_MARGIN);
-    !delivery.is_last_attempt() && seconds <= MAX_VISIBILITY.as_secs() && !expired
+    match expires_at {
+        Some(at) if !options.is_frigg() => {
+            let rest = time::wait(now, at).saturating_sub(RETENTION_MARGIN).as_secs();
+            u64::try_from(rest).unwrap_or(0).min(MAX_VISIBILITY.as_secs())
+        }
+        _ => MAX_VISIBILITY.as_secs(),
+    }
 }
 
-/// Number of this deferral, and the time of the first one.
+/// Number of this deferral, and the time of the first one, in the milliseconds that an envelope can say.
 fn history(now: Timestamp, delivery: &Delivery, options: &Options) -> (u32, Timestamp) {
     if delivery.is_fifo() && !options.is_frigg() {
         // A held message is the same message: its envelope cannot count, its receives do.
         let first = delivery.first_received_at.unwrap_or(now).min(now);
-        return (delivery.receive_count.unwrap_or(1), first);
+        return (
+            delivery.receive_count.unwrap_or(1),
+            time::ceil_to_millisecond(first),
+        );
     }
     (
         delivery.deferrals.saturating_add(1),
-        delivery.first_deferred_at.unwrap_or(now),
+        time::ceil_to_millisecond(delivery.first_deferred_at.unwrap_or(now)),
     )
+}
+
+/// The id that the envelope carries. An empty one would be malformed, and the whole envelope with it.
+fn stable_id(delivery: &Delivery) -> Option<String> {
+    let id = delivery.stable_id();
+    (!id.is_empty()).then(|| id.to_owned())
 }
 
 /// When the provider's answer says to come back; where it does not, when the ladder does.
@@ -342,17 +356,12 @@ fn spread(
     // Neither past the cap, nor out of the delay tier into one that spends a receive. A time that the provider itself
     // told stands all the same.
     let delay_ends = now.checked_add(options.max_delay()).unwrap_or(Timestamp::MAX);
-    let bound = if can.schedule {
+    let bound = if can.schedule || told > delay_ends {
         last_moment(counters, options)
     } else {
         last_moment(counters, options).min(delay_ends)
     };
-    spread.min(bound).max(told)
-}
-
-/// Frigg drops the milliseconds, and is up to one second early.
-fn floor_to_second(at: Timestamp) -> Timestamp {
-    Timestamp::from_second(at.as_second()).unwrap_or(at)
+    time::floor_to_millisecond(spread.min(bound)).max(told)
 }
 
 #[cfg(test)]
