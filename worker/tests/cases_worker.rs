@@ -1,5 +1,7 @@
 //! Frigg's `worker` cases: each is run through the whole batch pipe with `Options::frigg()` and fakes of the ports.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../../core/tests/support/mod.rs"]
 mod support;
 
