@@ -53,6 +53,8 @@ def _parser():
     run.add_argument("--port", type=int, help="default: any free one")
     run.add_argument("--no-provision", action="store_true", help="no queue, role and group")
     run.add_argument("--log", help="the emulator's output goes to this file (default: its temp folder)")
+    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                     help="a variable of the emulator's environment, and so of the functions that it runs")
     run.add_argument("--until-stdin-closes", action="store_true", help="end when standard input ends")
     run.add_argument("--parent-pid", type=int, help="end when this process is gone")
     run.add_argument("--state", action="store_true", help=argparse.SUPPRESS)
@@ -174,6 +176,7 @@ def _run(options):
             preferred_port=DEFAULT_PORT if options.state else None,
             provision=not options.no_provision,
             log_path=options.log,
+            variables=dict(variable.split("=", 1) for variable in options.set),
             until_stdin_closes=options.until_stdin_closes,
             parent=options.parent_pid,
         )

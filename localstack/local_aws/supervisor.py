@@ -29,13 +29,13 @@ GRACE_SECONDS = 3
 class Emulator:
     """A started emulator: `endpoint`, `pid`; `stop()` ends it with everything that it started."""
 
-    def __init__(self, flavour, port, lock, bin_folder, log_path):
+    def __init__(self, flavour, port, lock, bin_folder, log_path, variables):
         self.flavour = flavour
         self.endpoint = f"http://127.0.0.1:{port}"
         self._port_lock = lock
         self._bin = bin_folder
         self.folder = tempfile.mkdtemp(prefix="frigg-local-aws-")
-        self._environment = clean_environment(flavour, port, self.folder)
+        self._environment = {**clean_environment(flavour, port, self.folder), **variables}
         self.log_path = log_path or os.path.join(self.folder, "emulator.log")
         with open(self.log_path, "wb") as log:
             # Its own session: the whole group can be ended, and a Ctrl-C in the terminal reaches the supervisor only.
@@ -101,13 +101,13 @@ class Emulator:
 
 
 def supervise(flavour, *, on_ready, port=None, preferred_port=None, provision=True, log_path=None,
-              until_stdin_closes=False, parent=None):
+              variables=None, until_stdin_closes=False, parent=None):
     """Starts the emulator, calls `on_ready(emulator)`, and returns when it has ended. Returns the exit status."""
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sign, lambda *_: stop.set())
     bin_folder = venv.ensure(flavour.name)
-    emulator = _start(flavour, port, preferred_port, bin_folder, log_path, stop)
+    emulator = _start(flavour, port, preferred_port, bin_folder, log_path, variables or {}, stop)
     if emulator is None:
         return 0
     try:
@@ -126,10 +126,10 @@ def supervise(flavour, *, on_ready, port=None, preferred_port=None, provision=Tr
     return 0
 
 
-def _start(flavour, port, preferred_port, bin_folder, log_path, stop):
+def _start(flavour, port, preferred_port, bin_folder, log_path, variables, stop):
     for attempt in range(1, ATTEMPTS + 1):
         claimed, lock = ports.claim(port, preferred_port)
-        emulator = Emulator(flavour, claimed, lock, bin_folder, log_path)
+        emulator = Emulator(flavour, claimed, lock, bin_folder, log_path, variables)
         try:
             up = emulator.wait_until_up(stop)
         except BaseException:

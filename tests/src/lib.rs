@@ -9,5 +9,6 @@
 //! Everything here returns [`anyhow::Result`]: a failing test should say what it was doing.
 
 pub mod clock;
+pub mod emulator;
 pub mod provider;
 pub mod wait;
