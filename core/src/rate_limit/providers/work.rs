@@ -1,0 +1,4 @@
+//! TODO
+use super::Provider;
+
+pub(super) const PROVIDERS: &[Provider] = &[];
