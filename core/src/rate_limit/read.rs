@@ -7,6 +7,7 @@ use http::HeaderMap;
 use jiff::Timestamp;
 
 use super::clock::{Clock, When};
+use super::parsers::exhausted_reason;
 use super::{Answer, Hint, Parser, Policy, Reason, Refusal, Signal, Source, Verdict, codes, words};
 
 /// Reads one response of a provider that the [table](super::providers) may know: the call for a handler that has its own
@@ -207,18 +208,15 @@ impl Policy {
         window.max(self.min_retry_after).filter(|wait| !wait.is_zero())
     }
 
-    /// The reason, when no rule names it: the parser's, the message's words, the provider's usual one, a very long wait.
+    /// The reason, when no rule and no parser names it: an exhausted bucket's window, the message's words, the provider's
+    /// usual one, a very long wait.
     fn reason(&self, signal: &Signal<'_>, hint: &Hint) -> Reason {
         if self.frigg || hint.reason != Reason::Unknown {
             return hint.reason;
         }
-        let in_words = || codes::reason_texts(signal).find_map(words::reason);
-        let usual = || {
-            self.provider
-                .and_then(|provider| provider.usual_reason(hint.wait))
-        };
-        in_words()
-            .or_else(usual)
+        exhausted_reason(signal.headers(), self.clock(signal))
+            .or_else(|| codes::reason_texts(signal).find_map(words::reason))
+            .or_else(|| self.provider?.usual_reason(hint.wait))
             .or_else(|| words::reason_of_wait(hint.wait?))
             .unwrap_or_default()
     }

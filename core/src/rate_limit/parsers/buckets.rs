@@ -21,23 +21,7 @@ use crate::rate_limit::{Hint, Reason, words};
 /// (`Reset-After`, `Resets-In`, `Reset-Seconds`: seconds; `Reset-Ms`: milliseconds), else an epoch or seconds by size.
 /// The reason comes from the bucket's window (`X-RateLimit-Period`, `w=`) or its name (`day`, `minutely`).
 pub fn buckets(headers: &HeaderMap, clock: Clock<'_>) -> Option<Hint> {
-    let mut buckets: Vec<Bucket<'_>> = Vec::new();
-    for (name, value) in headers {
-        let Some(part) = Part::of(name) else { continue };
-        let Ok(text) = value.to_str() else { continue };
-        let bucket = match buckets.iter_mut().position(|bucket| bucket.key == part.key) {
-            Some(known) => &mut buckets[known],
-            None => {
-                buckets.push(Bucket::new(part.key));
-                buckets.last_mut()?
-            }
-        };
-        bucket.add(part, text.trim(), name, clock);
-    }
-    if let Some(field) = header(headers, ietf::RATELIMIT.as_str()) {
-        buckets.extend(ietf::limits(field).map(|limit| Bucket::of_field(&limit, headers, clock)));
-    }
-    let bucket = buckets
+    let bucket = collect(headers, clock)
         .into_iter()
         .filter(|bucket| bucket.reset.is_some())
         .filter(|bucket| !matches!(bucket.left, Left::Some(_) | Left::Nonsense))
@@ -54,6 +38,36 @@ pub fn buckets(headers: &HeaderMap, clock: Clock<'_>) -> Option<Hint> {
         remaining,
         ..hint
     })
+}
+
+/// The kind of limit that an exhausted bucket's window or name says, whether or not it has a reset.
+pub(crate) fn exhausted_reason(headers: &HeaderMap, clock: Clock<'_>) -> Option<Reason> {
+    let exhausted = collect(headers, clock)
+        .into_iter()
+        .filter(|bucket| bucket.left == Left::Nothing);
+    exhausted
+        .map(|bucket| bucket.reason())
+        .find(|reason| *reason != Reason::Unknown)
+}
+
+fn collect<'a>(headers: &'a HeaderMap, clock: Clock<'_>) -> Vec<Bucket<'a>> {
+    let mut buckets: Vec<Bucket<'_>> = Vec::new();
+    for (name, value) in headers {
+        let Some(part) = Part::of(name) else { continue };
+        let Ok(text) = value.to_str() else { continue };
+        let at = buckets
+            .iter()
+            .position(|bucket| bucket.key == part.key)
+            .unwrap_or_else(|| {
+                buckets.push(Bucket::new(part.key));
+                buckets.len() - 1
+            });
+        buckets[at].add(part, text.trim(), name, clock);
+    }
+    if let Some(field) = header(headers, ietf::RATELIMIT.as_str()) {
+        buckets.extend(ietf::limits(field).map(|limit| Bucket::of_field(&limit, headers, clock)));
+    }
+    buckets
 }
 
 /// What is left in a bucket.

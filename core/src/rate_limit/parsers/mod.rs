@@ -16,6 +16,7 @@ mod retry_headers;
 
 pub use body::body;
 pub use buckets::buckets;
+pub(crate) use buckets::exhausted_reason;
 pub use ietf::ietf;
 pub use reset_headers::reset_headers;
 pub use retry_after::retry_after;

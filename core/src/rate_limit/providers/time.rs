@@ -24,6 +24,8 @@ pub enum Time {
     Documented(Duration),
     /// In a Retry-After header, else this documented wait; other headers belong to another limit.
     RetryAfterOr(Duration),
+    /// In a Retry-After header, else at the next midnight.
+    RetryAfterOrMidnight(Midnight),
     /// In this header, in this unit; else as [`Parsed`](Time::Parsed).
     Header(&'static str, Unit),
     /// In this header, which holds JSON, at this path.
@@ -67,11 +69,11 @@ impl Time {
                 };
             }
             Time::Documented(wait) => Some((When::After(wait), Source::Static)),
-            Time::RetryAfterOr(wait) => match parsers::retry_headers(signal.headers(), clock) {
-                // The parsers of the policy will read it again.
-                Some(_) => None,
-                None => Some((When::After(wait), Source::Static)),
-            },
+            Time::RetryAfterOr(wait) => {
+                retry_after(signal, clock).or(Some((When::After(wait), Source::Static)))
+            }
+            Time::RetryAfterOrMidnight(midnight) => retry_after(signal, clock)
+                .or_else(|| midnight.after(now()).map(|at| (When::At(at), Source::Static))),
             Time::Header(name, unit) => signal
                 .header(name)
                 .and_then(|text| Some((value::when(text, unit)?, Source::Header))),
@@ -96,6 +98,12 @@ impl Time {
             None => verdict,
         }
     }
+}
+
+/// A Retry-After that is not over yet.
+fn retry_after(signal: &Signal<'_>, clock: Clock<'_>) -> Option<(When, Source)> {
+    let wait = parsers::retry_headers(signal.headers(), clock)?.wait?;
+    (!wait.is_zero()).then_some((When::After(wait), Source::Header))
 }
 
 /// The longest of the times at this path.
