@@ -1,5 +1,6 @@
 //! AWS Lambda workers on SQS for queue work that calls rate-limited APIs.
 
+mod answer;
 mod aws;
 mod batch;
 mod clock;
@@ -19,6 +20,7 @@ mod runtime;
 pub mod testing;
 mod worker;
 
+pub use answer::read_limit;
 pub use aws::{Aws, AwsScheduler, AwsSqs};
 pub use batch::OnLimit;
 pub use clock::Clock;
