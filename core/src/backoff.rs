@@ -1,4 +1,7 @@
-//! The ladder of waits for a refusal that gives no time.
+//! Waiting inside a process: the ladder for a refusal that gives no time, and the arithmetic for one that does.
+//!
+//! A hinted wait is a minimum: it is lengthened by a little jitter and never cut short. When it does not fit the
+//! [`Budget`], nothing is slept and the refusal travels on.
 
 use std::time::Duration;
 
@@ -47,5 +50,95 @@ impl Ladder {
 impl Default for Ladder {
     fn default() -> Self {
         Ladder([1, 3, 10, 30, 60, 180].map(Duration::from_secs).to_vec())
+    }
+}
+
+/// No hinted wait is shorter than this.
+pub const MIN_HINTED_WAIT: Duration = Duration::from_secs(1);
+
+/// The most that jitter adds to a hinted wait.
+pub const MAX_JITTER: Duration = Duration::from_secs(1);
+
+/// How long one request may wait inside the process unless its caller says otherwise: 300 s.
+pub const DEFAULT_MAX_IN_PROCESS_WAIT: Duration = Duration::from_secs(300);
+
+/// What to do with a hinted wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InProcess {
+    /// It fits: sleep this long, jitter included, then call again.
+    Sleep(Duration),
+    /// It does not fit: hand the refusal on with this wait, without jitter.
+    HandOn(Duration),
+}
+
+/// Whether a hinted wait fits `budget`, and how long it is: at least the hint, the policy's `minimum` and
+/// [`MIN_HINTED_WAIT`]; then up to a tenth of it, at most [`MAX_JITTER`], as jitter, never past the budget.
+///
+/// `random_unit` is a random number from 0 to 1; outside of that it counts as the nearer end.
+///
+/// ```
+/// use std::time::Duration;
+/// use frigg_core::backoff::{InProcess, hinted_wait};
+///
+/// let [hint, enough, short] = [5, 300, 4].map(Duration::from_secs);
+/// assert_eq!(hinted_wait(hint, None, enough, 0.5), InProcess::Sleep(Duration::from_millis(5250)));
+/// assert_eq!(hinted_wait(hint, None, short, 0.5), InProcess::HandOn(hint));
+/// ```
+pub fn hinted_wait(
+    hint: Duration,
+    minimum: Option<Duration>,
+    budget: Duration,
+    random_unit: f64,
+) -> InProcess {
+    let base = hint.max(minimum.unwrap_or_default()).max(MIN_HINTED_WAIT);
+    if base > budget {
+        return InProcess::HandOn(base);
+    }
+    let most = MAX_JITTER.min(base / 10);
+    // Whole milliseconds, rounded down, as Frigg does.
+    let jitter = (random_unit.clamp(0.0, 1.0) * most.as_secs_f64() * 1000.0).floor();
+    InProcess::Sleep((base + Duration::from_millis(jitter as u64)).min(budget))
+}
+
+/// How long one request may still wait inside the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// The caller's cap for the whole request. Default: [`DEFAULT_MAX_IN_PROCESS_WAIT`].
+    pub cap: Duration,
+    /// What this request has already waited.
+    pub waited: Duration,
+    /// Time left until the invocation's deadline. `None`: no deadline.
+    pub time_left: Option<Duration>,
+    /// How long the call after the wait may take. `None`: not limited.
+    pub request_timeout: Option<Duration>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            cap: DEFAULT_MAX_IN_PROCESS_WAIT,
+            waited: Duration::ZERO,
+            time_left: None,
+            request_timeout: None,
+        }
+    }
+}
+
+impl Budget {
+    /// The cap less what was waited, and never more than the time left less a reserve for the call itself: its timeout,
+    /// at most half of the time left. Without a timeout the reserve is that half.
+    pub fn left(&self) -> Duration {
+        self.less_reserve(self.request_timeout.unwrap_or(Duration::MAX))
+    }
+
+    /// As Frigg counts: without a timeout there is no reserve.
+    pub fn left_frigg(&self) -> Duration {
+        self.less_reserve(self.request_timeout.unwrap_or_default())
+    }
+
+    fn less_reserve(&self, timeout: Duration) -> Duration {
+        let of_cap = self.cap.saturating_sub(self.waited);
+        self.time_left
+            .map_or(of_cap, |left| of_cap.min(left - timeout.min(left / 2)))
     }
 }

@@ -4,7 +4,6 @@
 //! sender's. A body that is no JSON object travels inside the envelope, as `{"_frigg":{…,"body":"<text>"}}`, and comes
 //! out again byte for byte.
 
-use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
@@ -92,8 +91,10 @@ pub enum Reading {
 
 /// A message's body without its envelope, and the envelope.
 #[derive(Debug, Clone)]
-pub struct Body<'a> {
-    text: Cow<'a, str>,
+pub struct Body {
+    raw: String,
+    /// `raw` without its envelope, where it had one.
+    stripped: Option<String>,
     form: Form,
     envelope: Envelope,
     /// Members under `_frigg` that are not ours, as raw JSON.
@@ -109,56 +110,55 @@ enum Form {
     Text,
 }
 
-impl<'a> Body<'a> {
+impl Body {
     /// Takes the envelope out of `body`. Never fails: what is no envelope is body.
-    pub fn open(body: &'a str, reading: Reading) -> Body<'a> {
-        let Some(members) = members(body) else {
-            return Body::plain(Cow::Borrowed(body), Form::Text);
-        };
-        let Some(own) = members.iter().rev().find(|member| member.is(KEY)) else {
-            return Body::plain(Cow::Borrowed(body), object_form(body, &members));
-        };
-        let Some(inner) = self::members(own.value) else {
-            let (text, form) = strip(body, &members);
-            return Body {
-                fault: Some(EnvelopeFault::NoObject),
-                ..Body::plain(Cow::Owned(text), form)
-            };
-        };
-        let wrapped = members
-            .iter()
-            .all(|member| member.is(KEY))
-            .then(|| last(&inner, "body").and_then(string))
-            .flatten();
-        let is_wrapped = wrapped.is_some();
-        let (text, form) = match wrapped {
-            Some(text) => (text, Form::Text),
-            None => strip(body, &members),
-        };
-        let (envelope, fault) = read(&inner, reading);
-        let foreign = foreign_members(&inner, is_wrapped);
-        Body {
-            text: Cow::Owned(text),
-            form,
-            envelope,
-            foreign,
-            fault,
-        }
-    }
-
-    fn plain(text: Cow<'a, str>, form: Form) -> Body<'a> {
-        Body {
-            text,
-            form,
+    pub fn open(body: impl Into<String>, reading: Reading) -> Body {
+        let raw = body.into();
+        let mut opened = Body {
+            raw: String::new(),
+            stripped: None,
+            form: Form::Text,
             envelope: Envelope::default(),
             foreign: String::new(),
             fault: None,
+        };
+        if let Some(members) = members(&raw) {
+            opened.read(&raw, &members, reading);
         }
+        Body { raw, ..opened }
+    }
+
+    fn read(&mut self, raw: &str, members: &[Member<'_>], reading: Reading) {
+        let Some(own) = members.iter().rev().find(|member| member.is(KEY)) else {
+            self.form = object_form(raw, members);
+            return;
+        };
+        let inner = self::members(own.value);
+        let wrapped = inner
+            .as_ref()
+            .and_then(|inner| last(inner, "body"))
+            .and_then(string);
+        let wrapped = wrapped.filter(|_| members.iter().all(|member| member.is(KEY)));
+        let is_wrapped = wrapped.is_some();
+        let (text, form) = wrapped.map_or_else(|| strip(raw, members), |text| (text, Form::Text));
+        (self.stripped, self.form) = (Some(text), form);
+        match inner {
+            Some(inner) => {
+                (self.envelope, self.fault) = read(&inner, reading);
+                self.foreign = foreign_members(&inner, is_wrapped);
+            }
+            None => self.fault = Some(EnvelopeFault::NoObject),
+        }
+    }
+
+    /// The body as it came.
+    pub fn raw(&self) -> &str {
+        &self.raw
     }
 
     /// What the handler sees: the body without its envelope.
     pub fn text(&self) -> &str {
-        &self.text
+        self.stripped.as_deref().unwrap_or(&self.raw)
     }
 
     /// The envelope; all absent when there was none, or none that counts.
@@ -196,7 +196,7 @@ impl<'a> Body<'a> {
     /// # Ok::<(), jiff::Error>(())
     /// ```
     pub fn stamp(&self, counters: &Counters) -> String {
-        let text = &*self.text;
+        let text = self.text();
         let mut out = String::with_capacity(text.len() + self.foreign.len() + 192);
         match self.form {
             Form::Object { insert_at, empty } => {

@@ -53,6 +53,18 @@ impl Reason {
         }
     }
 
+    /// The reason of a limit with a window of this length: under a minute burst, under an hour minute, under a day
+    /// hourly, under 28 days daily, else monthly.
+    pub fn of_window(length: Duration) -> Reason {
+        match length.as_secs() {
+            0..60 => Reason::Burst,
+            60..3_600 => Reason::Minute,
+            3_600..86_400 => Reason::Hourly,
+            86_400..2_419_200 => Reason::Daily,
+            _ => Reason::Monthly,
+        }
+    }
+
     /// The reverse of [`as_str`](Self::as_str), in lower case only.
     pub fn from_name(name: &str) -> Option<Reason> {
         Some(match name {

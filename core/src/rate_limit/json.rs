@@ -1,0 +1,209 @@
+//! A JSON body as a flat list of its values: one allocation, texts borrowed, looked up by path.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Larger bodies are not read: an error says what it has to say in less.
+const MAX_BYTES: usize = 1 << 20;
+
+/// All values of a body in its own order. Each knows the one that contains it.
+pub(crate) struct Json<'a>(Vec<Node<'a>>);
+
+struct Node<'a> {
+    parent: usize,
+    /// `None` for the top and for items of a list.
+    key: Option<Cow<'a, str>>,
+    value: Scalar<'a>,
+}
+
+/// A value that is not a list or an object; those are kept only as parents.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Scalar<'a> {
+    Container,
+    Null,
+    Bool(bool),
+    Whole(i64),
+    Real(f64),
+    Text(Cow<'a, str>),
+}
+
+impl Scalar<'_> {
+    /// The value as text, as it would be written in JSON (texts without their quotes).
+    pub(crate) fn to_text(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            Scalar::Container | Scalar::Null => return None,
+            Scalar::Bool(value) => Cow::Borrowed(if *value { "true" } else { "false" }),
+            Scalar::Whole(value) => Cow::Owned(value.to_string()),
+            Scalar::Real(value) => Cow::Owned(value.to_string()),
+            Scalar::Text(text) => Cow::Borrowed(text),
+        })
+    }
+}
+
+impl<'a> Json<'a> {
+    /// `None` when the bytes are not one whole JSON object or list.
+    pub(crate) fn parse(body: &'a [u8]) -> Option<Json<'a>> {
+        let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
+        if !matches!(first, b'{' | b'[') || body.len() > MAX_BYTES {
+            return None;
+        }
+        let mut nodes = Vec::with_capacity(body.len() / 16 + 4);
+        let mut reader = serde_json::Deserializer::from_slice(body);
+        Collect {
+            nodes: &mut nodes,
+            parent: 0,
+            key: None,
+        }
+        .deserialize(&mut reader)
+        .ok()?;
+        reader.end().ok()?;
+        Some(Json(nodes))
+    }
+
+    /// Every value with its key; items of a list have the key of the list.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
+        self.0
+            .iter()
+            .filter_map(|node| Some((self.name_of(node)?, &node.value)))
+    }
+
+    /// Every value at `path`; see [`Signal::fields`](super::Signal::fields).
+    pub(crate) fn at<'s>(&'s self, path: &str) -> impl Iterator<Item = &'s Scalar<'a>> {
+        self.0
+            .iter()
+            .enumerate()
+            .filter(move |(index, _)| self.is_at(*index, path))
+            .map(|(_, node)| &node.value)
+    }
+
+    fn is_at(&self, mut index: usize, path: &str) -> bool {
+        for segment in path.rsplit('.') {
+            if segment == "**" {
+                return true;
+            }
+            let node = &self.0[index];
+            // The top has no name, so a path never ends above it.
+            if index == 0 || segment != "*" && node.key.as_deref() != Some(segment) {
+                return false;
+            }
+            index = node.parent;
+        }
+        index == 0
+    }
+
+    fn name_of<'s>(&'s self, node: &'s Node<'a>) -> Option<&'s str> {
+        node.key.as_deref().or_else(|| self.0[node.parent].key.as_deref())
+    }
+}
+
+/// Reads one value and what is in it.
+struct Collect<'n, 'a> {
+    nodes: &'n mut Vec<Node<'a>>,
+    parent: usize,
+    key: Option<Cow<'a, str>>,
+}
+
+impl<'a> Collect<'_, 'a> {
+    fn push(self, value: Scalar<'a>) {
+        self.nodes.push(Node {
+            parent: self.parent,
+            key: self.key,
+            value,
+        });
+    }
+}
+
+impl<'a> DeserializeSeed<'a> for Collect<'_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Collect<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.push(Scalar::Null);
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.push(Scalar::Bool(value));
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        // Past i64 only the magnitude matters: no wait is that long.
+        self.push(i64::try_from(value).map_or(Scalar::Real(value as f64), Scalar::Whole));
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.push(Scalar::Whole(value));
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.push(Scalar::Real(value));
+        Ok(())
+    }
+
+    fn visit_borrowed_str<E: Error>(self, value: &'a str) -> Result<(), E> {
+        self.push(Scalar::Text(Cow::Borrowed(value)));
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.push(Scalar::Text(Cow::Owned(value.to_owned())));
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut items: A) -> Result<(), A::Error> {
+        let Collect { nodes, parent, key } = self;
+        let own = nodes.len();
+        nodes.push(Node {
+            parent,
+            key,
+            value: Scalar::Container,
+        });
+        while items
+            .next_element_seed(Collect {
+                nodes: &mut *nodes,
+                parent: own,
+                key: None,
+            })?
+            .is_some()
+        {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut entries: A) -> Result<(), A::Error> {
+        let Collect { nodes, parent, key } = self;
+        let own = nodes.len();
+        nodes.push(Node {
+            parent,
+            key,
+            value: Scalar::Container,
+        });
+        while let Some(Key(key)) = entries.next_key()? {
+            entries.next_value_seed(Collect {
+                nodes: &mut *nodes,
+                parent: own,
+                key: Some(key),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A key, borrowed where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -1,0 +1,136 @@
+//! Frigg's `ietf`, and the grammar that [`buckets()`](super::buckets()) shares with it.
+//!
+//! The fields are structured fields (RFC 9651), which a strict parser would have to refuse as a whole for one stray
+//! character; real servers send such (two names before the parameters). So the few marks that matter are split here:
+//! commas and semicolons outside of quotes.
+
+use http::{HeaderMap, HeaderName};
+
+use super::header;
+use crate::rate_limit::Hint;
+use crate::rate_limit::clock::{Clock, When};
+use crate::rate_limit::value::Number;
+
+pub(super) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(super) const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The field `RateLimit` of draft-ietf-httpapi-ratelimit-headers: `"burst";r=0;t=12` (since -08) or
+/// `limit=100, remaining=0, reset=12` (-07). Times are seconds from now.
+///
+/// Of several limits the one with the fewest calls left decides, of equals the longest; an item without a time is left
+/// out. The policy is the item's name, else the field `RateLimit-Policy` as it stands.
+pub fn ietf(headers: &HeaderMap, clock: Clock<'_>) -> Option<Hint> {
+    let text = header(headers, RATELIMIT.as_str())?;
+    let limits = limits(text);
+    let limit = limits.filter(|limit| limit.reset.is_some()).min_by_key(|limit| {
+        (
+            limit.remaining.unwrap_or(u64::MAX),
+            std::cmp::Reverse(limit.reset),
+        )
+    })?;
+    let hint = Hint::in_header(When::After(limit.reset?.seconds()), clock, &RATELIMIT)?;
+    let policy = limit.name.or_else(|| header(headers, RATELIMIT_POLICY.as_str()));
+    Some(Hint {
+        remaining: limit.remaining,
+        policy: policy.map(str::to_owned),
+        ..hint
+    })
+}
+
+/// One limit of a `RateLimit` field.
+pub(super) struct FieldLimit<'a> {
+    pub(super) name: Option<&'a str>,
+    pub(super) remaining: Option<u64>,
+    pub(super) reset: Option<Number>,
+}
+
+/// The limits of a `RateLimit` field, in either form. Draft -07 has one, without a name.
+pub(super) fn limits(text: &str) -> impl Iterator<Item = FieldLimit<'_>> {
+    let named = split(text, ',').any(|item| parameter(item, "t").is_some());
+    let items = if named {
+        split(text, ',')
+    } else {
+        Split {
+            rest: None,
+            separator: ',',
+        }
+    };
+    let single = (!named).then(|| {
+        let value = |key| {
+            split(text, ',')
+                .filter_map(pair)
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| value)
+        };
+        FieldLimit {
+            name: None,
+            remaining: value("remaining").and_then(Number::parse).map(Number::whole),
+            reset: value("reset").and_then(Number::parse),
+        }
+    });
+    single.into_iter().chain(items.map(|item| FieldLimit {
+        name: names(item).last(),
+        remaining: parameter(item, "r").and_then(Number::parse).map(Number::whole),
+        reset: parameter(item, "t").and_then(Number::parse),
+    }))
+}
+
+/// The window in seconds (`w`) of the policy with this name in a `RateLimit-Policy` field.
+pub(super) fn policy_window(field: &str, name: &str) -> Option<Number> {
+    let item = split(field, ',').find(|item| names(item).any(|own| own == name))?;
+    parameter(item, "w").and_then(Number::parse)
+}
+
+/// A parameter of an item: `t` of `"burst";r=0;t=12`.
+pub(super) fn parameter<'a>(item: &'a str, name: &str) -> Option<&'a str> {
+    split(item, ';')
+        .skip(1)
+        .filter_map(pair)
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
+}
+
+/// The bare words of an item, without quotes: usually one, its name.
+fn names(item: &str) -> impl Iterator<Item = &str> {
+    split(item, ';')
+        .filter(|part| pair(part).is_none())
+        .map(|part| part.trim().trim_matches('"'))
+        .filter(|name| !name.is_empty())
+}
+
+/// `key=value`, unless it is quoted as a whole.
+fn pair(part: &str) -> Option<(&str, &str)> {
+    let (key, value) = part.split_once('=')?;
+    (!key.contains('"')).then_some((key.trim(), value.trim().trim_matches('"')))
+}
+
+/// The parts of a text between separators, quoted separators aside.
+fn split(text: &str, separator: char) -> Split<'_> {
+    Split {
+        rest: Some(text),
+        separator,
+    }
+}
+
+struct Split<'a> {
+    rest: Option<&'a str>,
+    separator: char,
+}
+
+impl<'a> Iterator for Split<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let rest = self.rest?;
+        let (mut quoted, mut escaped) = (false, false);
+        let end = rest.find(|c: char| {
+            let ends = c == self.separator && !quoted;
+            quoted ^= c == '"' && !escaped;
+            escaped = c == '\\' && quoted && !escaped;
+            ends
+        });
+        let (part, after) = end.map_or((rest, None), |end| (&rest[..end], Some(&rest[end + 1..])));
+        self.rest = after;
+        Some(part)
+    }
+}

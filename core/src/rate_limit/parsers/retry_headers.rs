@@ -1,0 +1,60 @@
+//! Every spelling of Retry-After.
+
+use http::{HeaderMap, HeaderName};
+
+use crate::rate_limit::Hint;
+use crate::rate_limit::clock::{Clock, When};
+use crate::rate_limit::value::{self, Number, Unit};
+
+/// Every header whose name ends in `Retry-After`, also with a vendor's prefix (`X-RateLimit-Retry-After`, `Beta-Retry-After`)
+/// and with a unit (`Retry-After-Ms`, `X-Ms-Retry-After-Ms`).
+///
+/// A value is seconds with or without a fraction, an HTTP-date (RFC 9110, section 10.2.3), an ISO 8601 time, a duration
+/// text, or an epoch by its size. Milliseconds are the more exact, so they win; else the longest valid value does, also
+/// of several fields, or of a list into which a proxy joined them.
+pub fn retry_headers(headers: &HeaderMap, clock: Clock<'_>) -> Option<Hint> {
+    let hints = headers.iter().filter_map(|(name, value)| {
+        let unit = unit_of(name)?;
+        let hint = longest(value.to_str().ok()?.trim(), unit, clock, name)?;
+        Some((unit == Unit::Millis, hint))
+    });
+    hints
+        .max_by_key(|(millis, hint)| (*millis, hint.wait))
+        .map(|(_, hint)| hint)
+}
+
+/// The unit that the name says, when it is a Retry-After at all.
+fn unit_of(name: &HeaderName) -> Option<Unit> {
+    let name = name.as_str();
+    for (suffix, unit) in [
+        ("-ms", Unit::Millis),
+        ("-milliseconds", Unit::Millis),
+        ("-seconds", Unit::Seconds),
+    ] {
+        if let Some(name) = name.strip_suffix(suffix) {
+            return is_retry_after(name).then_some(unit);
+        }
+    }
+    is_retry_after(name).then_some(Unit::BySize)
+}
+
+fn is_retry_after(name: &str) -> bool {
+    let Some(prefix) = name
+        .strip_suffix("retry-after")
+        .or_else(|| name.strip_suffix("retryafter"))
+    else {
+        return false;
+    };
+    prefix.is_empty() || prefix.ends_with('-')
+}
+
+fn longest(text: &str, unit: Unit, clock: Clock<'_>, name: &HeaderName) -> Option<Hint> {
+    let hint = |when: When| Hint::in_header(when, clock, name);
+    // A date has a comma of its own, so the whole is tried first, and parts only as numbers.
+    value::when(text, unit).and_then(hint).or_else(|| {
+        let numbers = text
+            .split(',')
+            .filter_map(|part| Number::parse(part.trim())?.when(unit));
+        numbers.filter_map(hint).max_by_key(|hint| hint.wait)
+    })
+}

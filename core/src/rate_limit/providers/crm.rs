@@ -1,0 +1,137 @@
+//! Customer relations, support, telephony and sales.
+
+use std::num::NonZeroU32;
+
+use super::{Provider, Rule, Test, Time, secs};
+use crate::rate_limit::{Link, NamedWindow, Parser, Reason};
+
+pub(super) const PROVIDERS: &[Provider] = &[
+    Provider {
+        hosts: &["api.aircall.io"],
+        windows: &[NamedWindow::new(Reason::Minute, 60, secs(60))],
+        reason: Some(Reason::Minute),
+        ..Provider::named(
+            "aircall",
+            "https://developer.aircall.io/api-references/#rate-limiting",
+        )
+    },
+    Provider {
+        aliases: &["freshdesk", "freshservice", "freshsales"],
+        hosts: &["*.freshdesk.com", "*.freshservice.com", "*.myfreshworks.com"],
+        windows: &[NamedWindow::without_limit(Reason::Minute, secs(60))],
+        reason: Some(Reason::Minute),
+        ..Provider::named("freshworks", "https://developers.freshdesk.com/api/#ratelimit")
+    },
+    Provider {
+        hosts: &["api.hubapi.com", "*.hubapi.com"],
+        windows: &[
+            NamedWindow::new(Reason::Burst, 110, secs(10)),
+            NamedWindow::new(Reason::Burst, 5, secs(1)).on("/crm/*/search"),
+        ],
+        max_concurrency: NonZeroU32::new(10),
+        parsers: &[Parser::RetryAfter, Parser::ResetHeaders],
+        links: &[Link {
+            reason: Reason::Daily,
+            label: "HubSpot usage guidelines",
+            url: "https://developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines",
+        }],
+        rules: &[
+            // The daily limit ends at midnight in the account's time zone, which no response names.
+            Rule::limit(
+                Reason::Daily,
+                &[Test::Status(&[429]), Test::Field("policyName", &["DAILY"])],
+            )
+            .time(Time::Documented(secs(3600)))
+            .policy("policyName"),
+            // The search API's own limit.
+            Rule::limit(
+                Reason::Burst,
+                &[Test::Status(&[429]), Test::Field("policyName", &["SECONDLY"])],
+            )
+            .time(Time::RetryAfterOr(secs(1)))
+            .policy("policyName")
+            .past_frigg(),
+            Rule::limit(Reason::Burst, &[Test::Status(&[429])]).policy("policyName"),
+        ],
+        ..Provider::named(
+            "hubspot",
+            "https://developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines",
+        )
+    },
+    Provider {
+        hosts: &["api.intercom.io", "api.*.intercom.io"],
+        // The minute's budget is dealt out in windows of ten seconds.
+        windows: &[NamedWindow::without_limit(Reason::Burst, secs(10))],
+        reason: Some(Reason::Burst),
+        ..Provider::named(
+            "intercom",
+            "https://developers.intercom.com/docs/references/rest-api/errors/rate-limiting",
+        )
+    },
+    Provider {
+        hosts: &["api.pipedrive.com", "*.pipedrive.com"],
+        windows: &[NamedWindow::new(Reason::Burst, 80, secs(2))],
+        reason: Some(Reason::Burst),
+        parsers: &[Parser::RetryAfter, Parser::ResetHeaders],
+        rules: &[
+            // The daily token budget; `x-ratelimit-reset` is the burst window's and much too soon.
+            Rule::limit(
+                Reason::Daily,
+                &[
+                    Test::Status(&[429]),
+                    Test::Spent("x-daily-ratelimit-token-remaining"),
+                ],
+            )
+            .time(Time::Unsaid)
+            .past_frigg(),
+        ],
+        ..Provider::named(
+            "pipedrive",
+            "https://pipedrive.readme.io/docs/core-api-concepts-rate-limiting",
+        )
+    },
+    Provider {
+        hosts: &["*.salesforce.com", "*.force.com"],
+        windows: &[NamedWindow::without_limit(Reason::Daily, secs(86_400)).rolling()],
+        rules: &[
+            Rule::limit(
+                Reason::Concurrency,
+                &[
+                    Test::Field("**.errorCode", &["REQUEST_LIMIT_EXCEEDED"]),
+                    Test::FieldContains("**.message", "concurrent"),
+                ],
+            )
+            .time(Time::Documented(secs(30))),
+            Rule::limit(
+                Reason::Daily,
+                &[Test::Field("**.errorCode", &["REQUEST_LIMIT_EXCEEDED"])],
+            )
+            .time(Time::Documented(secs(3600))),
+        ],
+        ..Provider::named(
+            "salesforce",
+            "https://developer.salesforce.com/docs/atlas.en-us.salesforce_app_limits_cheatsheet.meta/salesforce_app_limits_cheatsheet/salesforce_app_limits_platform_api.htm",
+        )
+    },
+    Provider {
+        hosts: &["api.twilio.com", "*.twilio.com"],
+        reason: Some(Reason::Concurrency),
+        ..Provider::named("twilio", "https://www.twilio.com/docs/api/errors/20429")
+    },
+    Provider {
+        hosts: &["*.zendesk.com"],
+        windows: &[NamedWindow::without_limit(Reason::Minute, secs(60))],
+        reason: Some(Reason::Minute),
+        rules: &[
+            // A limit on one record, which no header describes.
+            Rule::limit(
+                Reason::Unknown,
+                &[Test::Status(&[429]), Test::Says("single unique user")],
+            ),
+        ],
+        ..Provider::named(
+            "zendesk",
+            "https://developer.zendesk.com/api-reference/introduction/rate-limits/",
+        )
+    },
+];

@@ -1,0 +1,64 @@
+//! Mail, newsletters, sites.
+
+use std::num::NonZeroU32;
+
+use super::{Provider, secs};
+use crate::rate_limit::{NamedWindow, Reason};
+
+pub(super) const PROVIDERS: &[Provider] = &[
+    // A burst window of a second and a steady one of a minute; the wait tells which.
+    Provider {
+        hosts: &["a.klaviyo.com"],
+        reason_by_wait: true,
+        ..Provider::named(
+            "klaviyo",
+            "https://developers.klaviyo.com/en/docs/rate_limits_and_error_handling",
+        )
+    },
+    Provider {
+        hosts: &["api.lemlist.com"],
+        windows: &[NamedWindow::new(Reason::Burst, 20, secs(2))],
+        reason: Some(Reason::Burst),
+        ..Provider::named(
+            "lemlist",
+            "https://developer.lemlist.com/api-reference/getting-started/rate-limits",
+        )
+    },
+    // Counts connections at the same time, and gives no time.
+    Provider {
+        hosts: &["*.api.mailchimp.com"],
+        reason: Some(Reason::Concurrency),
+        max_concurrency: NonZeroU32::new(10),
+        ..Provider::named(
+            "mailchimp",
+            "https://mailchimp.com/developer/marketing/docs/fundamentals/#api-limits",
+        )
+    },
+    Provider {
+        hosts: &["connect.mailerlite.com"],
+        windows: &[NamedWindow::new(Reason::Minute, 120, secs(60))],
+        reason: Some(Reason::Minute),
+        ..Provider::named(
+            "mailerlite",
+            "https://developers.mailerlite.com/docs/#rate-limits",
+        )
+    },
+    Provider {
+        hosts: &["api.sendgrid.com"],
+        windows: &[NamedWindow::without_limit(Reason::Minute, secs(60))],
+        reason: Some(Reason::Minute),
+        ..Provider::named(
+            "sendgrid",
+            "https://www.twilio.com/docs/sendgrid/api-reference/how-to-use-the-sendgrid-v3-api/rate-limits",
+        )
+    },
+    Provider {
+        hosts: &["api.webflow.com"],
+        windows: &[NamedWindow::without_limit(Reason::Minute, secs(60))],
+        reason: Some(Reason::Minute),
+        ..Provider::named(
+            "webflow",
+            "https://developers.webflow.com/data/reference/rate-limits",
+        )
+    },
+];

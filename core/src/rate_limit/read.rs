@@ -1,0 +1,282 @@
+//! The order in which one response is read. The page to start at.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use http::HeaderMap;
+use jiff::Timestamp;
+
+use super::clock::{Clock, When};
+use super::parsers::exhausted_reason;
+use super::{Answer, Hint, Parser, Policy, Reason, Refusal, Signal, Source, Verdict, codes, words};
+
+/// Reads one response of a provider that the [table](super::providers) may know: the call for a handler that has its own
+/// HTTP client.
+///
+/// Without a name, or with one that the table does not know, the response is read by what providers have in common. An
+/// empty `body` is fine where it was not read. Keep a [`Policy`] instead when you have more to say.
+///
+/// ```
+/// use frigg_core::rate_limit::{self, Reason};
+/// use http::{HeaderMap, HeaderValue};
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert("retry-after", HeaderValue::from_static("12"));
+/// let now = "2026-09-28T12:00:00Z".parse()?;
+///
+/// let error = rate_limit::read(429_u16, &headers, b"", now, Some("asana")).check().unwrap_err();
+/// assert_eq!(error.limit().retry_at, Some("2026-09-28T12:00:12Z".parse()?));
+/// assert_eq!(error.limit().reason, Reason::Minute);
+/// assert!(rate_limit::read(404_u16, &headers, b"", now, Some("asana")).check().is_ok());
+/// # Ok::<(), jiff::Error>(())
+/// ```
+pub fn read(
+    status: impl Into<u16>,
+    headers: &HeaderMap,
+    body: &[u8],
+    received_at: Timestamp,
+    provider: Option<&str>,
+) -> Answer {
+    let signal = Signal::new(status, headers, body, received_at);
+    match provider.map(|name| (name, super::providers::by_name(name))) {
+        None => GENERIC.read(&signal),
+        Some((_, Some(known))) => known.policy().read(&signal),
+        Some((name, None)) => Policy::new().with_module(name).read(&signal),
+    }
+}
+
+static GENERIC: Policy = Policy::new();
+
+/// Why a response was taken for what it is; [`Policy::explain`] puts it into words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Because {
+    /// A status below 400 that is no error, or whose body is not read.
+    Success,
+    /// A 2xx body that was read and carries no error code of a limit.
+    SuccessBody,
+    /// A 401 is about credentials.
+    Unauthorized,
+    Classify,
+    ProviderRule,
+    Status429,
+    /// The body says so unmistakably.
+    Marker,
+    /// The error code means that no waiting helps.
+    NeverClears,
+    /// Nothing says that it is a limit.
+    NoMarker,
+    /// A retryable 5xx with a Retry-After.
+    ServerSaysWhen,
+}
+
+impl Policy {
+    /// Is this a rate limit that waiting clears? When may we call again? Why?
+    ///
+    /// The first word has the policy's classify function, then the provider's rules in the table. Without theirs, a 429
+    /// is a limit unless its error code says that waiting is in vain, another status from 400 up only if it carries an
+    /// unmistakable marker, and a 2xx or 3xx never. Headers alone make nothing a limit: many providers send them always.
+    ///
+    /// The time comes from the same places, then from the policy's parsers in their order, then from its windows and
+    /// minimum wait. A hint of zero yields to a later one in the same response. Nothing is made up: a limit without a
+    /// time has none.
+    pub fn read(&self, signal: &Signal<'_>) -> Answer {
+        self.decide(signal).0
+    }
+
+    /// [`read`](Self::read) with a ladder for a bare 429: `attempt` counts from 0.
+    pub fn read_with_ladder(
+        &self,
+        signal: &Signal<'_>,
+        attempt: u32,
+        ladder: &crate::backoff::Ladder,
+    ) -> Answer {
+        self.read(signal).or_step(attempt, ladder)
+    }
+
+    pub(crate) fn decide(&self, signal: &Signal<'_>) -> (Answer, Because) {
+        match signal.status() {
+            200..300 if self.reads_success => {}
+            401 => return (Answer::Neither, Because::Unauthorized),
+            400.. => {}
+            _ => return (Answer::Neither, Because::Success),
+        }
+        let (verdict, because) = match self.judge(signal) {
+            Ok(judged) => judged,
+            Err(because) => return self.unavailable(signal, because),
+        };
+        (
+            Answer::Limited(self.refusal(signal, self.hint(signal, verdict))),
+            because,
+        )
+    }
+
+    /// Whether it is a limit, and what is known about it. `Err`: it is none.
+    fn judge(&self, signal: &Signal<'_>) -> Result<(Verdict, Because), Because> {
+        let ours = self
+            .classified(signal)
+            .map(|verdict| (verdict, Because::Classify));
+        let known = ours.or_else(|| {
+            Some((
+                self.provider?.judge(signal, self.clock(signal), self.frigg)?,
+                Because::ProviderRule,
+            ))
+        });
+        match known {
+            Some((verdict, _)) if verdict.not_a_limit => Err(Because::NeverClears),
+            Some(known) => Ok(known),
+            None => self
+                .judge_unknown(signal)
+                .map(|because| (Verdict::default(), because)),
+        }
+    }
+
+    /// The conservative reading, when nobody knows this answer.
+    fn judge_unknown(&self, signal: &Signal<'_>) -> Result<Because, Because> {
+        match signal.status() {
+            429 if !self.frigg && codes::never_clears(signal) => Err(Because::NeverClears),
+            429 => Ok(Because::Status429),
+            _ if self.frigg => Err(Because::NoMarker),
+            200..300 if codes::error_in_success(signal) => Ok(Because::Marker),
+            200..300 => Err(Because::SuccessBody),
+            status if may_carry_marker(status) && says_limited(signal) => Ok(Because::Marker),
+            _ => Err(Because::NoMarker),
+        }
+    }
+
+    fn classified(&self, signal: &Signal<'_>) -> Option<Verdict> {
+        let classify = self.classify.as_ref()?;
+        let verdict = match &self.listener {
+            None => classify(signal),
+            Some(listener) => catch_unwind(AssertUnwindSafe(|| classify(signal))).unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+                listener(text.unwrap_or("the classify function panicked"));
+                None
+            }),
+        };
+        verdict.filter(Verdict::counts)
+    }
+
+    fn clock<'a>(&self, signal: &Signal<'a>) -> Clock<'a> {
+        match self.frigg {
+            true => Clock::local(signal.received_at()),
+            false => Clock::of_response(signal.received_at(), signal.headers()),
+        }
+    }
+
+    fn hint(&self, signal: &Signal<'_>, verdict: Verdict) -> Hint {
+        let stated = stated(&verdict, signal).or_else(|| {
+            let parsers: &[Parser] = if verdict.skip_parsers { &[] } else { &self.parsers };
+            self.parse(signal, parsers)
+        });
+        let mut hint = stated.unwrap_or_default();
+        hint.policy = verdict.policy.or(hint.policy);
+        hint.remaining = verdict.remaining.or(hint.remaining);
+        hint.reason = verdict.reason.unwrap_or_else(|| self.reason(signal, &hint));
+        if hint.wait.is_none() {
+            match self.static_wait(hint.reason, signal.route()) {
+                Some(wait) => {
+                    hint.wait = Some(wait);
+                    hint.retry_at = signal.received_at().checked_add(wait).ok();
+                    hint.source = Source::Static;
+                }
+                None => hint.source = Source::Backoff,
+            }
+        }
+        hint
+    }
+
+    /// The first parser that finds a time decides; a time that is over yields to a later parser's that is not.
+    fn parse(&self, signal: &Signal<'_>, parsers: &[Parser]) -> Option<Hint> {
+        let clock = self.clock(signal);
+        let mut over = None;
+        for parser in parsers {
+            match parser.read(signal, clock) {
+                Some(hint) if self.frigg || hint.wait > Some(Duration::ZERO) => return Some(hint),
+                hint => over = over.or(hint),
+            }
+        }
+        over
+    }
+
+    /// The larger of the window's length and the minimum (Frigg's static step).
+    fn static_wait(&self, reason: Reason, route: Option<&str>) -> Option<Duration> {
+        let window = self
+            .window(reason, route)
+            .filter(|window| !window.rolling)
+            .map(|window| window.per);
+        window.max(self.min_retry_after).filter(|wait| !wait.is_zero())
+    }
+
+    /// The reason, when no rule and no parser names it: an exhausted bucket's window, the message's words, the provider's
+    /// usual one, a very long wait.
+    fn reason(&self, signal: &Signal<'_>, hint: &Hint) -> Reason {
+        if self.frigg || hint.reason != Reason::Unknown {
+            return hint.reason;
+        }
+        exhausted_reason(signal.headers(), self.clock(signal))
+            .or_else(|| codes::reason_texts(signal).find_map(words::reason))
+            .or_else(|| self.provider?.usual_reason(hint.wait))
+            .or_else(|| words::reason_of_wait(hint.wait?))
+            .unwrap_or_default()
+    }
+
+    /// A retryable server error with a Retry-After says when it will be over.
+    fn unavailable(&self, signal: &Signal<'_>, because: Because) -> (Answer, Because) {
+        if self.frigg || !is_retryable_server_error(signal.status()) {
+            return (Answer::Neither, because);
+        }
+        match self.parse(signal, &[Parser::RetryHeaders]) {
+            Some(hint) => (
+                Answer::Unavailable(self.refusal(signal, hint)),
+                Because::ServerSaysWhen,
+            ),
+            None => (Answer::Neither, because),
+        }
+    }
+
+    fn refusal(&self, signal: &Signal<'_>, hint: Hint) -> Refusal {
+        Refusal {
+            status: signal.status(),
+            received_at: signal.received_at(),
+            module: self.module().map(str::to_owned),
+            window: self
+                .window(hint.reason, signal.route())
+                .and_then(|window| window.rate()),
+            min_retry_after: self.min_retry_after,
+            hint,
+        }
+    }
+}
+
+/// The time that a verdict states itself.
+fn stated(verdict: &Verdict, signal: &Signal<'_>) -> Option<Hint> {
+    let when = verdict.retry_at.map(When::At).or(verdict.wait.map(When::After))?;
+    let source = match verdict.source {
+        Some(source @ (Source::Header | Source::Body | Source::Static)) => source,
+        _ => Source::Body,
+    };
+    // A verdict's moment is by the local clock already.
+    Hint::new(when, Clock::local(signal.received_at()), source)
+}
+
+/// A body can say "rate limit" under these statuses and mean it. Not under those whose meaning is settled (not found, too
+/// large), and not under a 500, where a gateway reports what happened to it.
+fn may_carry_marker(status: u16) -> bool {
+    match status {
+        404 | 405 | 407 | 408 | 410 | 411 | 413..=417 | 421 | 426 | 431 | 451 => false,
+        400..500 => true,
+        503 | 509 | 529 => true,
+        _ => false,
+    }
+}
+
+fn says_limited(signal: &Signal<'_>) -> bool {
+    !codes::never_clears(signal)
+        && (codes::names_limit(signal) || codes::messages(signal).any(words::says_limited))
+}
+
+/// RFC 9110, section 15.6: an unknown 5xx means the same as 500. A few say what trying again cannot mend.
+fn is_retryable_server_error(status: u16) -> bool {
+    matches!(status, 500 | 502..=504 | 509 | 520..=599)
+}

@@ -1,0 +1,533 @@
+//! Carries decisions out: grouped AWS calls first, then state, log and verdict.
+//!
+//! What fails goes down to the next tier, and to [`Verdict::Fail`] when none is left; never to [`Verdict::Ack`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use frigg_core::deferral::{Capabilities, Deferral, Options, Tier, degrade, tier};
+use frigg_core::delivery::QueueArn;
+use frigg_core::rate_limit::Limit;
+use futures_util::future::join3;
+use futures_util::{StreamExt as _, stream};
+use jiff::Timestamp;
+use tracing::Level;
+
+use crate::clock::Clock;
+use crate::config::Scheduling;
+use crate::error::{BoxError, HandlerError};
+use crate::ports::{
+    CallError, CallErrorKind, ScheduleRequest, ScheduleTarget, Scheduler, SendRequest, Sqs, VisibilityRequest,
+};
+use crate::queues::Queues;
+use crate::record::Record;
+use crate::report::Line;
+use crate::run_state::{Mechanism, RunState, State, Status};
+
+/// Calls of one kind that are under way at once.
+const CALLS_AT_ONCE: usize = 8;
+/// Entries of an SQS batch call.
+const BATCH_ENTRIES: usize = 10;
+/// SQS's limit on one message and on the sum of a batch.
+const MAX_BYTES: usize = 1 << 20;
+/// EventBridge Scheduler's limit on a target's input.
+const MAX_SCHEDULE_INPUT: usize = 256 * 1024;
+
+/// What the queue is told of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Done, or safely on its way: delete it.
+    Ack,
+    /// Deliver it again.
+    Fail,
+}
+
+/// A record to put back.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) record: Record,
+    pub(crate) deferral: Deferral,
+    pub(crate) can: Capabilities,
+    /// Why; `None` for a record that came before its time.
+    pub(crate) cause: Option<(HandlerError, Limit)>,
+    /// The ways that were tried.
+    failed: Vec<(Tier, CallError)>,
+}
+
+impl Pending {
+    pub(crate) fn new(
+        record: Record,
+        deferral: Deferral,
+        can: Capabilities,
+        cause: Option<(HandlerError, Limit)>,
+    ) -> Self {
+        Pending {
+            record,
+            deferral,
+            can,
+            cause,
+            failed: Vec::new(),
+        }
+    }
+
+    fn line(&self, now: Timestamp) -> Line {
+        let line = match &self.cause {
+            Some((error, limit)) => Line::of_limit(error, limit),
+            None => Line::default(),
+        };
+        line.with_time(now, self.deferral.retry_at, &self.deferral.counters)
+    }
+}
+
+/// How a record was put back.
+enum Done {
+    Delay(u32),
+    Schedule(String),
+    Visibility(u32),
+}
+
+/// What the effects need of the worker.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    pub(crate) options: Options,
+    pub(crate) clock: Clock,
+    pub(crate) sqs: Arc<dyn Sqs>,
+    pub(crate) scheduler: Arc<dyn Scheduler>,
+    pub(crate) scheduling: Option<Scheduling>,
+    pub(crate) queues: Queues,
+    pub(crate) run_state: Option<Arc<dyn RunState>>,
+}
+
+impl Effects {
+    /// What can be done for a record.
+    pub(crate) fn capabilities(&self, record: &Record) -> Capabilities {
+        // A body that Frigg cannot stamp can only be hidden there.
+        let can_copy = !self.options.is_frigg() || record.body.is_object();
+        Capabilities {
+            delay: can_copy,
+            schedule: can_copy && self.scheduling.is_some(),
+            visibility: record.receipt_handle.is_some(),
+            retention: None,
+        }
+    }
+
+    /// Puts the records back, each by the best way that works.
+    pub(crate) async fn apply(&self, pending: Vec<Pending>) -> Vec<(usize, Verdict)> {
+        let mut verdicts = Vec::with_capacity(pending.len());
+        let mut open = pending;
+        while !open.is_empty() {
+            let now = self.clock.now();
+            let (mut delayed, mut scheduled, mut hidden, mut stuck) = (vec![], vec![], vec![], vec![]);
+            for one in open {
+                match tier(
+                    now,
+                    one.deferral.retry_at,
+                    &one.record.delivery,
+                    &self.options,
+                    one.can,
+                ) {
+                    Some(tier @ Tier::Delay { .. }) => delayed.push((one, tier)),
+                    Some(tier @ Tier::Schedule { .. }) => scheduled.push((one, tier)),
+                    Some(tier @ Tier::Visibility { .. }) => hidden.push((one, tier)),
+                    None => stuck.push(one),
+                }
+            }
+            let results = join3(
+                self.send_delayed(delayed),
+                self.create_schedules(scheduled),
+                self.hide(hidden),
+            )
+            .await;
+            let mut finished: Vec<_> = stuck.into_iter().map(|one| (one, None)).collect();
+            open = Vec::new();
+            for (mut one, tier, result) in results.0.into_iter().chain(results.1).chain(results.2) {
+                match result {
+                    Ok(done) => finished.push((one, Some(done))),
+                    Err(error) => {
+                        // A lost handle means that the message is somebody else's by now: a copy would double it.
+                        let lost = error.kind == CallErrorKind::HandleLost;
+                        one.failed.push((tier, error));
+                        match degrade(one.can, tier, &self.options).filter(|_| !lost) {
+                            Some(can) => open.push(Pending { can, ..one }),
+                            None => finished.push((one, None)),
+                        }
+                    }
+                }
+            }
+            let ended = stream::iter(finished)
+                .map(|(one, done)| async move { (one.record.index, self.finish(&one, done).await) })
+                .buffer_unordered(CALLS_AT_ONCE);
+            verdicts.extend(ended.collect::<Vec<_>>().await);
+        }
+        verdicts
+    }
+
+    /// State, log, verdict: in this order, after the call.
+    async fn finish(&self, one: &Pending, done: Option<Done>) -> Verdict {
+        let record = &one.record;
+        let line = one.line(self.clock.now());
+        let (verdict, mechanism, line) = match done {
+            Some(Done::Delay(seconds)) => (Verdict::Ack, Mechanism::Delay, line.with_delay(seconds)),
+            Some(Done::Schedule(name)) => (Verdict::Ack, Mechanism::Schedule, line.with_schedule(&name)),
+            Some(Done::Visibility(seconds)) => (
+                Verdict::Fail,
+                Mechanism::Visibility,
+                line.with_visibility(seconds, one.schedule_error()),
+            ),
+            None => {
+                let (skipped, cause) = one.skip();
+                self.log_lost_or(record, line.with_skip(skipped, cause), "record_failed");
+                return Verdict::Fail;
+            }
+        };
+        let Some((_, limit)) = &one.cause else {
+            record.span.in_scope(|| line.write(Level::INFO, "record_early"));
+            return verdict;
+        };
+        let lost = verdict == Verdict::Fail && record.delivery.is_last_attempt();
+        let status = if lost { Status::Exhausted } else { Status::Waiting };
+        self.record_state(
+            record,
+            limit,
+            one.deferral.retry_at,
+            one.deferral.counters.deferrals,
+            status,
+            mechanism,
+        )
+        .await;
+        match verdict {
+            Verdict::Ack => record
+                .span
+                .in_scope(|| line.write(Level::WARN, "record_deferred")),
+            Verdict::Fail => self.log_lost_or(record, line, "record_visibility_extended"),
+        }
+        verdict
+    }
+
+    /// The line of a limited record that stays where it is. On its last receive that loses it to the dead-letter
+    /// queue, and one ERROR says so.
+    pub(crate) fn log_lost_or(&self, record: &Record, line: Line, event: &'static str) {
+        let (level, event) = if record.delivery.is_last_attempt() {
+            (Level::ERROR, "record_lost_rate_limited")
+        } else {
+            (Level::WARN, event)
+        };
+        record.span.in_scope(|| line.write(level, event));
+    }
+
+    pub(crate) async fn record_state(
+        &self,
+        record: &Record,
+        limit: &Limit,
+        retry_at: Timestamp,
+        deferrals: u32,
+        status: Status,
+        mechanism: Mechanism,
+    ) {
+        let Some(run_state) = &self.run_state else { return };
+        let state = State {
+            status,
+            mechanism,
+            retry_at,
+            reason: limit.reason,
+            module: limit.module.clone(),
+            deferrals,
+            deferral_id: record.delivery.stable_id().to_owned(),
+        };
+        let result = run_state.record(record.body.raw(), &state).await;
+        log_state_fault(record, "record", result);
+    }
+
+    pub(crate) async fn clear_state(&self, record: &Record) {
+        let Some(run_state) = &self.run_state else { return };
+        let result = run_state
+            .clear(record.body.raw(), record.delivery.stable_id())
+            .await;
+        log_state_fault(record, "clear", result);
+    }
+
+    /// One `SendMessageBatch` per ten copies.
+    async fn send_delayed(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
+        let entries = all.into_iter().map(|(one, tier)| {
+            let Tier::Delay { seconds } = tier else {
+                unreachable!("grouped by tier")
+            };
+            let request = one.copy(seconds);
+            Entry { one, tier, request }
+        });
+        self.by_queue(entries, SendRequest::bytes, |queue, chunk| {
+            self.send_chunk(queue, chunk)
+        })
+        .await
+    }
+
+    async fn send_chunk(&self, queue: QueueArn, chunk: Vec<Entry<SendRequest>>) -> Vec<Outcome> {
+        let url = match self.queues.url(&*self.sqs, &queue).await {
+            Ok(url) => url,
+            Err(error) => return fail_all(chunk, &error),
+        };
+        let (requests, rest): (Vec<_>, Vec<_>) = chunk.into_iter().map(Entry::split).unzip();
+        let results = match self.sqs.send_batch(&url, &requests).await {
+            Ok(results) => results,
+            // The call is refused as a whole for one entry's fault, or for their sum: try them one by one.
+            Err(error) if error.kind == CallErrorKind::Refused && requests.len() > 1 => {
+                let calls = requests.iter().map(|request| self.sqs.send(&url, request));
+                let sent: Vec<_> = stream::iter(calls.collect::<Vec<_>>())
+                    .buffered(CALLS_AT_ONCE)
+                    .collect()
+                    .await;
+                sent.into_iter().map(|result| result.map(drop)).collect()
+            }
+            Err(error) => vec![Err(error); requests.len()],
+        };
+        let delays = requests.iter().map(|request| request.delay_seconds);
+        answers(
+            rest,
+            results
+                .into_iter()
+                .zip(delays)
+                .map(|(result, delay)| result.map(|()| Done::Delay(delay))),
+        )
+    }
+
+    /// One `ChangeMessageVisibilityBatch` per ten records.
+    async fn hide(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
+        let entries = all.into_iter().map(|(one, tier)| {
+            let Tier::Visibility { seconds } = tier else {
+                unreachable!("grouped by tier")
+            };
+            let receipt_handle = one.record.receipt_handle.clone().unwrap_or_default();
+            Entry {
+                one,
+                tier,
+                request: VisibilityRequest {
+                    receipt_handle,
+                    seconds,
+                },
+            }
+        });
+        self.by_queue(entries, |_| 0, |queue, chunk| self.hide_chunk(queue, chunk))
+            .await
+    }
+
+    async fn hide_chunk(&self, queue: QueueArn, chunk: Vec<Entry<VisibilityRequest>>) -> Vec<Outcome> {
+        let url = match self.queues.url(&*self.sqs, &queue).await {
+            Ok(url) => url,
+            Err(error) => return fail_all(chunk, &error),
+        };
+        let (requests, rest): (Vec<_>, Vec<_>) = chunk.into_iter().map(Entry::split).unzip();
+        let results = match self.sqs.change_visibility_batch(&url, &requests).await {
+            Ok(results) => results,
+            Err(error) => vec![Err(error); requests.len()],
+        };
+        let seconds = requests.iter().map(|request| request.seconds);
+        answers(
+            rest,
+            results
+                .into_iter()
+                .zip(seconds)
+                .map(|(result, s)| result.map(|()| Done::Visibility(s))),
+        )
+    }
+
+    /// Groups entries by queue, cuts the groups by count and bytes, and makes a call for each piece.
+    async fn by_queue<R, F, Fut>(
+        &self,
+        entries: impl Iterator<Item = Entry<R>>,
+        bytes: impl Fn(&R) -> usize,
+        call: F,
+    ) -> Vec<Outcome>
+    where
+        F: Fn(QueueArn, Vec<Entry<R>>) -> Fut,
+        Fut: Future<Output = Vec<Outcome>>,
+    {
+        let mut chunks: Vec<(QueueArn, Vec<Entry<R>>)> = Vec::new();
+        let mut filling: HashMap<QueueArn, (usize, usize)> = HashMap::new();
+        let mut homeless = Vec::new();
+        for entry in entries {
+            let Some(queue) = entry.one.record.delivery.queue_arn.clone() else {
+                homeless.push(entry);
+                continue;
+            };
+            let size = bytes(&entry.request);
+            let (chunk, used) = filling.entry(queue.clone()).or_insert((usize::MAX, 0));
+            let fits = chunks
+                .get(*chunk)
+                .is_some_and(|(_, c)| c.len() < BATCH_ENTRIES && *used + size <= MAX_BYTES);
+            if !fits {
+                (*chunk, *used) = (chunks.len(), 0);
+                chunks.push((queue, Vec::with_capacity(BATCH_ENTRIES)));
+            }
+            *used += size;
+            chunks[*chunk].1.push(entry);
+        }
+        let no_queue = CallError::new(CallErrorKind::Refused, None, "the record names no queue");
+        let mut outcomes = fail_all(homeless, &no_queue);
+        let calls = stream::iter(chunks)
+            .map(|(queue, chunk)| call(queue, chunk))
+            .buffer_unordered(CALLS_AT_ONCE);
+        outcomes.extend(calls.collect::<Vec<_>>().await.into_iter().flatten());
+        outcomes
+    }
+
+    async fn create_schedules(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
+        stream::iter(all)
+            .map(|(one, tier)| async move {
+                let Tier::Schedule { at } = tier else {
+                    unreachable!("grouped by tier")
+                };
+                let result = self.create_schedule(&one, at).await.map(Done::Schedule);
+                (one, tier, result)
+            })
+            .buffer_unordered(CALLS_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    async fn create_schedule(&self, one: &Pending, at: Timestamp) -> Result<String, CallError> {
+        let refused = |text: &str| CallError::new(CallErrorKind::Refused, None, text);
+        let scheduling = self
+            .scheduling
+            .as_ref()
+            .ok_or_else(|| refused("no scheduler role"))?;
+        let delivery = &one.record.delivery;
+        let queue = delivery
+            .queue_arn
+            .as_ref()
+            .ok_or_else(|| refused("the record names no queue"))?;
+        let copy = one.copy(0);
+        let (target, input) = if copy.has_metadata() && !self.options.is_frigg() {
+            let url = self.queues.url(&*self.sqs, queue).await?;
+            (ScheduleTarget::SendMessage, copy.as_call(&url))
+        } else {
+            (ScheduleTarget::Queue(queue.as_str().to_owned()), copy.body)
+        };
+        // The scheduler replaces `<aws.scheduler.…>` in the input, and has no escape of its own.
+        let input = if self.options.is_frigg() {
+            input
+        } else {
+            input.replace('<', "\\u003c")
+        };
+        if input.len() > MAX_SCHEDULE_INPUT {
+            return Err(refused("the body is too large for a schedule"));
+        }
+        let mut request = ScheduleRequest {
+            name: schedule_name(&delivery.message_id, None),
+            group: scheduling.group.clone(),
+            at,
+            region: queue.region().to_owned(),
+            target,
+            role_arn: scheduling.role_arn.clone(),
+            input,
+            dead_letter_arn: scheduling.dead_letter_arn.clone(),
+        };
+        match self.scheduler.create(&request).await {
+            Err(error) if error.kind == CallErrorKind::Conflict => {}
+            done => return done.map(|()| request.name),
+        }
+        // The name is taken: by this very deferral, delivered twice, or by an earlier one of the same message.
+        if self.options.is_frigg() || self.scheduler.is_same(&request).await? {
+            return Ok(request.name);
+        }
+        request.name = schedule_name(&delivery.message_id, Some(at));
+        self.scheduler.create(&request).await.map(|()| request.name)
+    }
+}
+
+fn log_state_fault(record: &Record, operation: &'static str, result: Result<(), BoxError>) {
+    if let Err(error) = result {
+        let line = Line::of_state_fault(operation, &error.to_string());
+        record
+            .span
+            .in_scope(|| line.write(Level::WARN, "rate_limit_state_failed"));
+    }
+}
+
+/// A record, the tier that was tried, and how that went.
+type Outcome = (Pending, Tier, Result<Done, CallError>);
+
+/// A record with its entry of a batch call.
+struct Entry<R> {
+    one: Pending,
+    tier: Tier,
+    request: R,
+}
+
+impl<R> Entry<R> {
+    fn split(self) -> (R, (Pending, Tier)) {
+        (self.request, (self.one, self.tier))
+    }
+}
+
+fn fail_all<R>(entries: Vec<Entry<R>>, error: &CallError) -> Vec<Outcome> {
+    entries
+        .into_iter()
+        .map(|entry| (entry.one, entry.tier, Err(error.clone())))
+        .collect()
+}
+
+/// Joins entries with their results. One without a result is not confirmed, so it failed.
+fn answers(
+    entries: Vec<(Pending, Tier)>,
+    results: impl Iterator<Item = Result<Done, CallError>>,
+) -> Vec<Outcome> {
+    let missing = || {
+        Err(CallError::new(
+            CallErrorKind::Unavailable,
+            None,
+            "the answer has no result for the entry",
+        ))
+    };
+    let results = results.map(Some).chain(std::iter::repeat_with(|| None));
+    entries
+        .into_iter()
+        .zip(results)
+        .map(|((one, tier), r)| (one, tier, r.unwrap_or_else(missing)))
+        .collect()
+}
+
+impl Pending {
+    /// The copy to send, with everything that the original carried.
+    fn copy(&self, delay_seconds: u32) -> SendRequest {
+        let delivery = &self.record.delivery;
+        SendRequest {
+            body: self.record.body.stamp(&self.deferral.counters),
+            delay_seconds,
+            attributes: delivery.message_attributes.clone(),
+            trace_header: delivery.attributes.get("AWSTraceHeader").cloned(),
+            group_id: delivery.group_id.clone(),
+        }
+    }
+
+    fn schedule_error(&self) -> Option<String> {
+        let failed = self
+            .failed
+            .iter()
+            .find(|(tier, _)| matches!(tier, Tier::Schedule { .. }));
+        failed.map(|(_, error)| error.to_string())
+    }
+
+    /// Frigg's name for the last thing that failed, and its cause.
+    fn skip(&self) -> (&'static str, Option<String>) {
+        match self.failed.last() {
+            Some((Tier::Visibility { .. }, error)) => ("visibility_failed", Some(error.to_string())),
+            Some((_, error)) => ("send_failed", Some(error.to_string())),
+            None => ("no_event_source", None),
+        }
+    }
+}
+
+/// `frigg-defer-<message id>`, in the letters and the length that the scheduler takes.
+fn schedule_name(message_id: &str, suffix: Option<Timestamp>) -> String {
+    let suffix = suffix
+        .map(|at| format!("-{:x}", at.as_second()))
+        .unwrap_or_default();
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let id = message_id.chars().map(|c| if valid(c) { c } else { '-' });
+    "frigg-defer-"
+        .chars()
+        .chain(id)
+        .take(64 - suffix.len())
+        .collect::<String>()
+        + &suffix
+}

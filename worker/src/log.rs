@@ -1,0 +1,144 @@
+//! JSON lines: one object a line, with the fields of the surrounding spans, dotted names nested.
+//!
+//! `messageId` and `receiveCount` are fields of a record's span, so they are on every line that is written while a
+//! record is handled, the handler's own included.
+
+use std::fmt;
+use std::io::Write as _;
+
+use frigg_core::time;
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::clock::Clock;
+
+/// Installs JSON lines on standard output, unless the program has set up logging of its own.
+///
+/// The level comes from `RUST_LOG` (`debug`, `info,my_crate=debug`), else `AWS_LAMBDA_LOG_LEVEL`, else it is `INFO`.
+pub fn init(variable: impl Fn(&str) -> Option<String>) {
+    let filter = ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"]
+        .iter()
+        .filter_map(|name| variable(name))
+        .find_map(|text| text.to_lowercase().parse::<Targets>().ok())
+        .unwrap_or_else(|| Targets::new().with_default(Level::INFO));
+    let lines = JsonLines::new(Clock::system(), |line| {
+        // Nothing can be done about a closed standard output.
+        let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
+    });
+    let _ = tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .try_init();
+}
+
+/// The layer that writes the lines.
+pub struct JsonLines<W> {
+    clock: Clock,
+    write: W,
+}
+
+impl<W: Fn(&str) + 'static> JsonLines<W> {
+    /// Gives each line, without a line feed, to `write`.
+    pub fn new(clock: Clock, write: W) -> Self {
+        JsonLines { clock, write }
+    }
+}
+
+impl<W> fmt::Debug for JsonLines<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JsonLines")
+    }
+}
+
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl<S, W> Layer<S> for JsonLines<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: Fn(&str) + 'static,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        for span in context
+            .event_scope(event)
+            .into_iter()
+            .flat_map(|scope| scope.from_root())
+        {
+            if let Some(of_span) = span.extensions().get::<Fields>() {
+                fields.0.extend(of_span.0.clone());
+            }
+        }
+        event.record(&mut fields);
+        let metadata = event.metadata();
+        // The keys that a reader looks for first come first; a map would sort them in.
+        let head = serde_json::json!(time::iso(self.clock.now()));
+        let logger = Value::from(metadata.target());
+        let mut line = format!(
+            r#"{{"timestamp":{head},"level":"{}","logger":{logger}"#,
+            metadata.level()
+        );
+        for (key, value) in &fields.0 {
+            line.push_str(&format!(",{}:{value}", Value::from(key.as_str())));
+        }
+        line.push('}');
+        (self.write)(&line);
+    }
+}
+
+impl Fields {
+    fn set(&mut self, field: &Field, value: Value) {
+        match field.name().split_once('.') {
+            None => drop(self.0.insert(field.name().to_owned(), value)),
+            Some((outer, inner)) => {
+                let object = self.0.entry(outer).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(members) = object {
+                    members.insert(inner.to_owned(), value);
+                }
+            }
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, value.into());
+    }
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.into());
+    }
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.into());
+    }
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value.into());
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, value.into());
+    }
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, format!("{value:?}").into());
+    }
+}
