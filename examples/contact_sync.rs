@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (status, headers) = (response.status(), response.headers().clone());
             let body = response.bytes().await?;
             // One `?` puts the message back until the provider's time.
-            frigg_worker::read_limit(status, &headers, &body, None).check()?;
+            frigg_worker::read_limit(status.as_u16(), &headers, &body, None).check()?;
             if status.is_client_error() {
                 return Err(HandlerError::permanent(format!("the CRM answers {status}")));
             }

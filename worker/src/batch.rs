@@ -10,6 +10,7 @@ use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsMessage};
 use frigg_core::deferral::{Decision, Failure, Refusal, plan, plan_arrival};
 use frigg_core::delivery::{Delivery, TimeLeft};
 use frigg_core::rate_limit::Limit;
+use frigg_core::scope::Scope;
 use frigg_core::time;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
@@ -28,6 +29,9 @@ const GROUP: usize = 10;
 const GROUPS_AT_ONCE: usize = 4;
 /// Kept of a batch's time for what comes after the handlers.
 const MAX_RESERVE: Duration = Duration::from_secs(5);
+
+/// How long a request may wait in the process for a record that cannot be put back.
+const MAX_WAIT_UNDEFERRED: Duration = Duration::from_secs(60);
 
 /// The application's word on a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,7 +219,8 @@ impl<C: Consumer> Pipe<C> {
             [record] => record.span.clone(),
             _ => tracing::Span::current(),
         };
-        let work = AssertUnwindSafe(self.consumer.consume(jobs.collect()))
+        let scope = self.scope(records, run.handlers_end);
+        let work = AssertUnwindSafe(scope.run(self.consumer.consume(jobs.collect())))
             .catch_unwind()
             .instrument(span);
         let all = |error: &dyn Fn() -> HandlerError| records.iter().map(|_| Err(error())).collect();
@@ -227,6 +232,23 @@ impl<C: Consumer> Pipe<C> {
             Ok(Ok(results)) => results,
             Ok(Err(panic)) => all(&|| HandlerError::panicked(&*panic)),
             Err(_) => all(&HandlerError::timed_out),
+        }
+    }
+
+    /// What a client inside the handler may do: until when, and how long it may wait there. A record that can be put
+    /// back does not wait in a paid function at all.
+    fn scope(&self, records: &[Record], handlers_end: Instant) -> Scope {
+        let frigg = self.effects.options.is_frigg();
+        let can_defer =
+            |record: &Record| record.delivery.queue_arn.is_some() && !(frigg && record.delivery.is_fifo());
+        let left = handlers_end.saturating_duration_since(Instant::now());
+        Scope {
+            deadline: self.effects.clock.now().checked_add(left).ok(),
+            max_in_process_wait: Some(if records.iter().all(can_defer) {
+                Duration::ZERO
+            } else {
+                MAX_WAIT_UNDEFERRED
+            }),
         }
     }
 
@@ -344,6 +366,9 @@ impl<C: Consumer> Pipe<C> {
             }
             Refusal::NoRetryAt => {
                 effects.log_lost_or(record, line.with_skip("no_retry_at", None), "record_failed")
+            }
+            Refusal::NoWayBack => {
+                effects.log_lost_or(record, line.with_skip("no_way_back", None), "record_failed")
             }
             _ => effects.log_lost_or(record, line.with_skip("no_event_source", None), "record_failed"),
         }

@@ -512,7 +512,7 @@ impl Pending {
         match self.failed.last() {
             Some((Tier::Visibility { .. }, error)) => ("visibility_failed", Some(error.to_string())),
             Some((_, error)) => ("send_failed", Some(error.to_string())),
-            None => ("no_event_source", None),
+            None => ("no_way_back", None),
         }
     }
 }

@@ -132,6 +132,8 @@ pub enum Refusal {
     NoRetryAt,
     /// The record names no queue that it could be sent back to.
     NoEventSource,
+    /// There is a queue, and no way back to it: no receipt handle on a FIFO queue, say.
+    NoWayBack,
     /// A cap is passed.
     Capped(Capped),
 }
@@ -196,7 +198,7 @@ pub fn plan(
             counters,
             tier,
         }),
-        None => Decision::Fail(Refusal::NoEventSource),
+        None => Decision::Fail(Refusal::NoWayBack),
     }
 }
 
@@ -351,7 +353,7 @@ fn spread(
     let width = time::wait(now, told)
         .saturating_mul(1 << doublings)
         .min(MAX_SPREAD);
-    let extra = SignedDuration::from_secs_f64(width.as_secs_f64() * random.clamp(0.0, 1.0));
+    let extra = SignedDuration::from_secs_f64(width.as_secs_f64() * random.max(0.0).min(1.0));
     let spread = told.checked_add(extra).unwrap_or(told);
     // Neither past the cap, nor out of the delay tier into one that spends a receive.
     let delay_ends = now.checked_add(options.max_delay()).unwrap_or(Timestamp::MAX);

@@ -557,7 +557,7 @@ fn only_a_limit_is_put_back_and_only_a_permanent_failure_dropped() {
         let homeless = decide(0.0, &limit(30_000), &Delivery::default(), &options, ALL);
         assert_eq!(homeless, Decision::Fail(Refusal::NoEventSource));
         let stuck = decide(0.0, &limit(30_000), &standard(), &options, NONE);
-        assert_eq!(stuck, Decision::Fail(Refusal::NoEventSource));
+        assert_eq!(stuck, Decision::Fail(Refusal::NoWayBack));
     }
     assert_eq!(waits(0.0, &down, &standard(), ALL), 30_000);
     assert_eq!(
