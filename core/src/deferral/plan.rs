@@ -353,7 +353,8 @@ fn spread(
     let width = time::wait(now, told)
         .saturating_mul(1 << doublings)
         .min(MAX_SPREAD);
-    let extra = SignedDuration::from_secs_f64(width.as_secs_f64() * random.max(0.0).min(1.0));
+    let random = if random.is_nan() { 0.0 } else { random.clamp(0.0, 1.0) };
+    let extra = SignedDuration::from_secs_f64(width.as_secs_f64() * random);
     let spread = told.checked_add(extra).unwrap_or(told);
     // Neither past the cap, nor out of the delay tier into one that spends a receive.
     let delay_ends = now.checked_add(options.max_delay()).unwrap_or(Timestamp::MAX);
