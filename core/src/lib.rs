@@ -2,7 +2,8 @@
 //!
 //! - [`deferral`]: when does a limited message run again, and how does it get there? Start at [`deferral::plan`].
 //! - [`rate_limit`]: what does a provider's answer mean?
-//! - [`backoff`]: the ladder of waits for answers that give no time.
+//! - [`backoff`]: waiting inside a process: the ladder for answers that give no time, and the budget for those that do.
+//! - `scope` (a feature of that name): the deadline of the running invocation.
 //! - [`delivery`]: the facts of one receive.
 //! - [`marker`]: how an error tells the worker what it is, through any wrapping.
 //! - [`time`]: the forms in which times travel, rounded so that nothing is early.
@@ -14,4 +15,6 @@ pub mod deferral;
 pub mod delivery;
 pub mod marker;
 pub mod rate_limit;
+#[cfg(feature = "scope")]
+pub mod scope;
 pub mod time;

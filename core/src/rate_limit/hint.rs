@@ -6,7 +6,7 @@ use http::HeaderName;
 use jiff::Timestamp;
 
 use super::clock::{Clock, When};
-use super::{Reason, Source};
+use super::{Limit, RateLimited, Reason, Source};
 
 /// When to call again, why, and where that was learned.
 ///
@@ -58,6 +58,27 @@ impl Hint {
         Some(Hint {
             place: Some(Place::Header(name.clone())),
             ..Hint::new(when, clock, Source::Header)?
+        })
+    }
+}
+
+impl RateLimited {
+    /// From a hint. `wait`, when given, counts from `now` and wins over the hint's own times; else its moment does, with
+    /// the rest of the time until then as wait; else its wait from `now`.
+    pub fn from_hint(hint: Hint, wait: Option<Duration>, now: Timestamp) -> Self {
+        let rest = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
+        let (wait, retry_at) = match (wait, hint.retry_at) {
+            (Some(wait), _) => (Some(wait), now.checked_add(wait).ok()),
+            (None, Some(at)) => (Some(rest(at)), Some(at)),
+            (None, None) => (hint.wait, hint.wait.and_then(|wait| now.checked_add(wait).ok())),
+        };
+        RateLimited::new(Limit {
+            retry_at,
+            wait,
+            reason: hint.reason,
+            policy: hint.policy,
+            source: hint.source,
+            ..Limit::default()
         })
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! let headers = HeaderMap::new();
 //! let body = br#"[{"message":"TotalRequests Limit exceeded.","errorCode":"REQUEST_LIMIT_EXCEEDED"}]"#;
-//! let signal = Signal::new(403_u16, &headers, body, "2026-09-28T12:00:00Z".parse()?);
+//! let signal = Signal::new(403, &headers, body, "2026-09-28T12:00:00Z".parse()?);
 //!
 //! let policy = Policy::for_provider("salesforce").expect("in the table");
 //! let Answer::Limited(refusal) = policy.read(&signal) else { panic!("a limit") };
@@ -29,6 +29,7 @@ mod clock;
 mod codes;
 mod date;
 mod error;
+mod explain;
 mod hint;
 mod json;
 pub mod parsers;

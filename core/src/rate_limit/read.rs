@@ -24,14 +24,14 @@ use super::{Answer, Hint, Parser, Policy, Reason, Refusal, Signal, Source, Verdi
 /// headers.insert("retry-after", HeaderValue::from_static("12"));
 /// let now = "2026-09-28T12:00:00Z".parse()?;
 ///
-/// let error = rate_limit::read(429_u16, &headers, b"", now, Some("asana")).check().unwrap_err();
+/// let error = rate_limit::read(429, &headers, b"", now, Some("asana")).check().unwrap_err();
 /// assert_eq!(error.limit().retry_at, Some("2026-09-28T12:00:12Z".parse()?));
 /// assert_eq!(error.limit().reason, Reason::Minute);
-/// assert!(rate_limit::read(404_u16, &headers, b"", now, Some("asana")).check().is_ok());
+/// assert!(rate_limit::read(404, &headers, b"", now, Some("asana")).check().is_ok());
 /// # Ok::<(), jiff::Error>(())
 /// ```
 pub fn read(
-    status: impl Into<u16>,
+    status: u16,
     headers: &HeaderMap,
     body: &[u8],
     received_at: Timestamp,
@@ -257,7 +257,11 @@ fn stated(verdict: &Verdict, signal: &Signal<'_>) -> Option<Hint> {
         _ => Source::Body,
     };
     // A verdict's moment is by the local clock already.
-    Hint::new(when, Clock::local(signal.received_at()), source)
+    let hint = Hint::new(when, Clock::local(signal.received_at()), source)?;
+    Some(Hint {
+        place: verdict.place.clone(),
+        ..hint
+    })
 }
 
 /// A body can say "rate limit" under these statuses and mean it. Not under those whose meaning is settled (not found, too

@@ -33,14 +33,9 @@ pub struct Signal<'a> {
 
 impl<'a> Signal<'a> {
     /// A response with this status, received at this moment. `body` may be empty when it was not read.
-    pub fn new(
-        status: impl Into<u16>,
-        headers: &'a HeaderMap,
-        body: &'a [u8],
-        received_at: Timestamp,
-    ) -> Self {
+    pub fn new(status: u16, headers: &'a HeaderMap, body: &'a [u8], received_at: Timestamp) -> Self {
         Signal {
-            status: status.into(),
+            status,
             headers,
             // Some servers put a byte order mark before their JSON.
             body: body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body),

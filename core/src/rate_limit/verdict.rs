@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Reason, Source};
+use super::{Place, Reason, Source};
 
 /// A classify function's answer: this is a limit, for this reason, until then. Or: this is none.
 ///
@@ -28,6 +28,8 @@ pub struct Verdict {
     pub(crate) policy: Option<String>,
     pub(crate) remaining: Option<u64>,
     pub(crate) source: Option<Source>,
+    /// Where in the response the time was found.
+    pub(crate) place: Option<Place>,
     /// The response's own times belong to another limit: read none.
     pub(crate) skip_parsers: bool,
 }

@@ -141,3 +141,32 @@ pub fn body(value: &Value) -> Vec<u8> {
         json => json.to_string().into_bytes(),
     }
 }
+
+/// Whether `got` has what is expected: everything when `exact` (absent keys count as null), else the expected keys.
+pub fn matches(expected: &Value, got: &Value, exact: bool) -> Outcome {
+    let equal = match (expected.as_object(), got.as_object()) {
+        (Some(expected), Some(got)) => {
+            let here =
+                |map: &serde_json::Map<String, Value>, key: &str| map.get(key).cloned().unwrap_or_default();
+            let extra = exact.then(|| got.keys()).into_iter().flatten();
+            expected
+                .keys()
+                .chain(extra)
+                .all(|key| same(&here(expected, key), &here(got, key)))
+        }
+        _ => same(expected, got),
+    };
+    if equal {
+        Outcome::Passed
+    } else {
+        Outcome::Failed(expected.to_string(), got.to_string())
+    }
+}
+
+/// Equal, numbers by value: 5000 is 5000.0.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one.as_f64(), other.as_f64()) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::HeaderName;
 use jiff::civil;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -10,7 +11,7 @@ use crate::rate_limit::clock::{Clock, When};
 use crate::rate_limit::json::Json;
 use crate::rate_limit::parsers;
 use crate::rate_limit::value::{self, Unit};
-use crate::rate_limit::{Signal, Source, Verdict};
+use crate::rate_limit::{Hint, Place, Signal, Source, Verdict};
 
 /// Where the time to come back is.
 #[derive(Debug, Clone, Copy)]
@@ -58,64 +59,76 @@ pub enum Midnight {
 }
 
 impl Time {
+    /// The verdict with this time in it. A time that is over counts as not found: the parsers may know better.
     pub(super) fn apply(self, verdict: Verdict, signal: &Signal<'_>, clock: Clock<'_>) -> Verdict {
-        let now = || clock.provider_time().unwrap_or(clock.now());
-        let found = match self {
-            Time::Parsed => None,
-            Time::Unsaid => {
-                return Verdict {
-                    skip_parsers: true,
-                    ..verdict
-                };
+        let skip_parsers = matches!(self, Time::Unsaid);
+        match self
+            .find(signal, clock)
+            .filter(|hint| hint.wait > Some(Duration::ZERO))
+        {
+            Some(hint) => Verdict {
+                wait: hint.wait,
+                source: Some(hint.source),
+                place: hint.place,
+                skip_parsers,
+                ..verdict
+            },
+            None => Verdict {
+                skip_parsers,
+                ..verdict
+            },
+        }
+    }
+
+    fn find(self, signal: &Signal<'_>, clock: Clock<'_>) -> Option<Hint> {
+        let documented = |when| Hint::new(when, clock, Source::Static);
+        let now = clock.provider_time().unwrap_or(clock.now());
+        let retry_after = || {
+            parsers::retry_headers(signal.headers(), clock).filter(|hint| hint.wait > Some(Duration::ZERO))
+        };
+        match self {
+            Time::Parsed | Time::Unsaid => None,
+            Time::Documented(wait) => documented(When::After(wait)),
+            Time::RetryAfterOr(wait) => retry_after().or_else(|| documented(When::After(wait))),
+            Time::RetryAfterOrMidnight(midnight) => {
+                retry_after().or_else(|| documented(When::At(midnight.after(now)?)))
             }
-            Time::Documented(wait) => Some((When::After(wait), Source::Static)),
-            Time::RetryAfterOr(wait) => {
-                retry_after(signal, clock).or(Some((When::After(wait), Source::Static)))
+            Time::Header(name, unit) => {
+                let when = value::when(signal.header(name)?, unit)?;
+                Hint::in_header(when, clock, &HeaderName::try_from(name).ok()?)
             }
-            Time::RetryAfterOrMidnight(midnight) => retry_after(signal, clock)
-                .or_else(|| midnight.after(now()).map(|at| (When::At(at), Source::Static))),
-            Time::Header(name, unit) => signal
-                .header(name)
-                .and_then(|text| Some((value::when(text, unit)?, Source::Header))),
             Time::JsonHeader(name, path, unit) => {
-                json_header(signal, name, path, unit).map(|when| (when, Source::Header))
+                let json = Json::parse(signal.header(name)?.as_bytes())?;
+                let times = json
+                    .at(path)
+                    .filter_map(|scalar| value::when(&scalar.to_text()?, unit));
+                let hints =
+                    times.filter_map(|when| Hint::in_header(when, clock, &HeaderName::try_from(name).ok()?));
+                hints.max_by_key(|hint| hint.wait)
             }
-            Time::Field(path, unit) => signal
-                .field(path)
-                .and_then(|text| Some((value::when(&text, unit)?, Source::Body))),
-            Time::Midnight(midnight) => midnight.after(now()).map(|at| (When::At(at), Source::Static)),
-            Time::Every(step) => next_multiple(now(), step).map(|at| (When::At(at), Source::Static)),
+            Time::Field(path, unit) => {
+                let hint = Hint::new(value::when(&signal.field(path)?, unit)?, clock, Source::Body)?;
+                Some(Hint {
+                    place: Some(Place::Field(path.to_owned())),
+                    ..hint
+                })
+            }
+            Time::Midnight(midnight) => documented(When::At(midnight.after(now)?)),
+            Time::Every(step) => documented(When::At(next_multiple(now, step)?)),
             Time::Refill {
                 needed,
                 available,
                 per_second,
-            } => refill(signal, needed, available, per_second).map(|wait| (When::After(wait), Source::Body)),
-        };
-        let resolved = found.and_then(|(when, source)| Some((when, clock.resolve(when)?, source)));
-        match resolved {
-            Some((When::At(_), (_, retry_at), source)) => verdict.with_retry_at(retry_at).with_source(source),
-            Some((When::After(_), (wait, _), source)) => verdict.with_wait(wait).with_source(source),
-            None => verdict,
+            } => {
+                let wait = refill(signal, needed, available, per_second)?;
+                let hint = Hint::new(When::After(wait), clock, Source::Body)?;
+                Some(Hint {
+                    place: Some(Place::Field(per_second.to_owned())),
+                    ..hint
+                })
+            }
         }
     }
-}
-
-/// A Retry-After that is not over yet.
-fn retry_after(signal: &Signal<'_>, clock: Clock<'_>) -> Option<(When, Source)> {
-    let wait = parsers::retry_headers(signal.headers(), clock)?.wait?;
-    (!wait.is_zero()).then_some((When::After(wait), Source::Header))
-}
-
-/// The longest of the times at this path.
-fn json_header(signal: &Signal<'_>, name: &str, path: &str, unit: Unit) -> Option<When> {
-    let json = Json::parse(signal.header(name)?.as_bytes())?;
-    let times = json
-        .at(path)
-        .filter_map(|scalar| value::when(&scalar.to_text()?, unit));
-    times.max_by_key(|when| match *when {
-        When::After(wait) => (wait, Timestamp::MIN),
-        When::At(at) => (Duration::ZERO, at),
-    })
 }
 
 fn refill(signal: &Signal<'_>, needed: &str, available: &str, per_second: &str) -> Option<Duration> {
