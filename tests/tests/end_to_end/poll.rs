@@ -123,7 +123,7 @@ async fn what_is_done_is_deleted_in_batches_and_what_failed_is_left() -> Result<
     let queue = QueueSpec::standard("batches").with_max_receives(2);
     let (mut rig, proxy) = through_proxy(Rig::new(queue, 4).await?).await?;
     let body = |n: usize| {
-        json!({ "id": format!("m{n}"), "do": if n % 5 == 0 { "error" } else { "ok" } }).to_string()
+        json!({ "id": format!("m{n}"), "do": if n.is_multiple_of(5) { "error" } else { "ok" } }).to_string()
     };
     rig.send_batch(&(0..10).map(body).collect::<Vec<_>>()).await?;
     let mut worker = rig.poll()?;
