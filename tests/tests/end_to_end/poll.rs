@@ -23,8 +23,9 @@ fn entries(call: &frigg_tests::proxy::Call) -> usize {
     call.request["Entries"].as_array().map_or(0, Vec::len)
 }
 
-async fn stops_cleanly(signal: &str) -> Result<()> {
+async fn stops_cleanly(signal: &str, concurrency: &str) -> Result<()> {
     let (mut rig, proxy) = through_proxy(Rig::new(QueueSpec::standard("stopped"), 30).await?).await?;
+    rig.set("FRIGG_CONCURRENCY", concurrency);
     let mut worker = rig.poll()?;
     rig.send(&json!({ "id": "a", "do": "sleep", "ms": 3000 })).await?;
     rig.runs_of("a", 1, SOON).await?;
@@ -51,12 +52,14 @@ async fn stops_cleanly(signal: &str) -> Result<()> {
 
 #[tokio::test]
 async fn poll_04_sigterm_lets_the_handler_finish_and_sends_nothing_again() -> Result<()> {
-    stops_cleanly("TERM").await
+    // With free slots, a receive is under way too.
+    stops_cleanly("TERM", "10").await
 }
 
 #[tokio::test]
 async fn sigint_stops_as_sigterm_does() -> Result<()> {
-    stops_cleanly("INT").await
+    // Without one, nothing but the handler is waited for.
+    stops_cleanly("INT", "1").await
 }
 
 #[tokio::test]

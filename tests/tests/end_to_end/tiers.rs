@@ -349,7 +349,7 @@ async fn tier_visibility() -> Result<()> {
 async fn tier_visibility_of_a_fifo_queue() -> Result<()> {
     let mut rig = Rig::new(QueueSpec::fifo("ordered").with_max_receives(10), 6).await?;
     for (group, body) in [
-        ("g", json!({ "id": "head", "do": "limit", "seconds": 3 })),
+        ("g", json!({ "id": "head", "do": "limit", "seconds": 9 })),
         ("g", json!({ "id": "next", "do": "ok" })),
         ("h", json!({ "id": "other", "do": "ok" })),
     ] {
