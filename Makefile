@@ -68,4 +68,4 @@ test-localstack: ## The tests of the tiers against LocalStack
 	else \
 		unset AWS_ENDPOINT_URL; \
 	fi; \
-	FRIGG_TEST_FLAVOUR=localstack $(CARGO) test -p frigg-tests $(addprefix --test ,$(LOCALSTACK_TESTS))
+	FRIGG_TEST_FLAVOUR=localstack $(CARGO) test --workspace $(addprefix --test ,$(LOCALSTACK_TESTS))
