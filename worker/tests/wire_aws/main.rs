@@ -11,8 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
-use aws_sdk_sqs::primitives::SdkBody;
+use aws_sdk_sqs::config::{Credentials, HttpClient, SharedCredentialsProvider};
 use aws_smithy_http_client::test_util::infallible_client_fn;
 use frigg_worker::Aws;
 use serde_json::{Value, json};
@@ -110,14 +109,18 @@ fn wire(answers: impl IntoIterator<Item = Answer>) -> (Aws, Wire) {
                 response = response.header(name, value);
             }
         }
-        response.body(SdkBody::from(answer.body)).unwrap()
+        response.body(answer.body).unwrap()
     });
-    (Aws::with_config(config().http_client(client).build()), wire)
+    (Aws::with_config(config(client)), wire)
 }
 
-fn config() -> aws_config::sdk_config::Builder {
+fn config(client: impl HttpClient + 'static) -> SdkConfig {
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
+            "AKID", "key", None, None, "test",
+        )))
+        .http_client(client)
+        .build()
 }

@@ -249,10 +249,8 @@ async fn a_receive_is_more_patient_than_other_calls() {
     let timeouts = TimeoutConfig::builder()
         .operation_attempt_timeout(attempt)
         .build();
-    let config = config()
-        .http_client(NeverClient::new())
-        .timeout_config(timeouts)
-        .build();
+    let config = config(NeverClient::new()).into_builder();
+    let config = config.timeout_config(timeouts).build();
     let sqs = AwsSqs::new(Aws::with_config(config));
     let start = Instant::now();
     let error = sqs.send(URL, &SendRequest::new("{}", 0)).await.unwrap_err();
