@@ -116,6 +116,9 @@ impl<W> fmt::Debug for JsonLines<W> {
     }
 }
 
+/// What every line begins with.
+const HEAD: [&str; 3] = ["timestamp", "level", "logger"];
+
 #[derive(Default)]
 struct Fields(Map<String, Value>);
 
@@ -171,6 +174,8 @@ where
 impl Fields {
     fn set(&mut self, field: &Field, value: Value) {
         match field.name().split_once('.') {
+            // The line has these by itself; a second one would hide them from most readers.
+            None if HEAD.contains(&field.name()) => drop(self.0.insert(format!("{}_", field.name()), value)),
             None => drop(self.0.insert(field.name().to_owned(), value)),
             Some((outer, inner)) => {
                 let object = self.0.entry(outer).or_insert_with(|| Value::Object(Map::new()));
