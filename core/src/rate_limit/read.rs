@@ -316,6 +316,10 @@ mod tests {
 
     const NOW: &str = "2026-11-30T12:00:00Z";
 
+    type Pairs = &'static [(&'static str, &'static str)];
+    /// Status, headers, body, and what they come to.
+    type Row = (u16, Pairs, &'static str, (&'static str, Option<f64>));
+
     fn answer(policy: &Policy, status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Answer {
         let pairs = headers.iter();
         let headers: HeaderMap = pairs
@@ -349,7 +353,7 @@ mod tests {
     fn three_answers_and_a_conservative_reading() {
         let exhausted: &[(&str, &str)] = &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "20")];
         let retry: &[(&str, &str)] = &[("retry-after", "9")];
-        let table: &[(u16, &[(&str, &str)], &str, (&str, Option<f64>))] = &[
+        let table: &[Row] = &[
             (429, &[], "", ("limited", None)),
             (429, retry, "", ("limited", Some(9.0))),
             (429, &[("retry-after", "x")], "", ("limited", None)),

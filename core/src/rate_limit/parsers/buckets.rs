@@ -287,12 +287,12 @@ fn may_be_about_rates(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{headers, now};
+    use super::super::testing::{Pairs, headers, now};
     use super::*;
 
     #[test]
     fn exhausted_buckets_count_and_the_longest_decides() {
-        let table: &[(&[(&str, &str)], Option<(u128, Reason)>)] = &[
+        let table: &[(Pairs, Option<(u128, Reason)>)] = &[
             (&[("x-ratelimit-reset", "75")], Some((75_000, Reason::Unknown))),
             (
                 &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "75")],

@@ -49,12 +49,12 @@ fn remaining(headers: &HeaderMap) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{headers, now};
+    use super::super::testing::{Pairs, headers, now};
     use super::*;
 
     #[test]
     fn the_plain_reset_headers_as_frigg_reads_them() {
-        let table: &[(&[(&str, &str)], Option<u64>)] = &[
+        let table: &[(Pairs, Option<u64>)] = &[
             (&[("x-ratelimit-reset", "30")], Some(30)),
             (&[("ratelimit-reset", "1796040030")], Some(30)),
             (&[("x-rate-limit-reset", "1796040030000")], Some(30)),

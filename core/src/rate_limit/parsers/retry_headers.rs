@@ -65,12 +65,12 @@ fn longest(text: &str, unit: Unit, clock: Clock<'_>, name: &HeaderName) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{headers, now};
+    use super::super::testing::{Pairs, headers, now};
     use super::*;
 
     #[test]
     fn every_spelling() {
-        let table: &[(&[(&str, &str)], Option<u128>)] = &[
+        let table: &[(Pairs, Option<u128>)] = &[
             (&[("retry-after", "30")], Some(30_000)),
             (&[("retry-after", "1796040090000")], Some(90_000)),
             (&[("retry-after", "1796040090")], Some(90_000)),

@@ -10,7 +10,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         reason: Some(Reason::Minute),
         ..Provider::named(
             "akamai",
-            "https://techdocs.akamai.com/developer/docs/rate-limiting",
+            "https://techdocs.akamai.com/adaptive-acceleration/reference/rate-limiting",
         )
     },
     Provider {

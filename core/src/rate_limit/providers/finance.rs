@@ -40,7 +40,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
             )
             .time(Time::RetryAfterOr(secs(600))),
         ],
-        windows: &[NamedWindow::without_limit(Reason::Burst, secs(5))],
+        windows: &[NamedWindow::new(Reason::Burst, 600, secs(5))],
         ..Provider::named("bybit", "https://bybit-exchange.github.io/docs/v5/rate-limit")
     },
     // `X-RateLimit-*` is the day, `X-RateLimit-Minutely-*` the minute; resets are epoch milliseconds.

@@ -160,7 +160,11 @@ pub(super) const PROVIDERS: &[Provider] = &[
                 Reason::Concurrency,
                 &[Test::Field(
                     "errors.*.extensions.code",
-                    &["maxConcurrencyExceeded", "CONCURRENCY_LIMIT_EXCEEDED"],
+                    &[
+                        "maxConcurrencyExceeded",
+                        "CONCURRENCY_LIMIT_EXCEEDED",
+                        "FIELD_LIMIT_EXCEEDED",
+                    ],
                 )],
             ),
         ],
