@@ -255,6 +255,4 @@ impl Sqs for Model {
 }
 
 /// Polls for so long, then stops.
-pub(crate) fn poll_for<C: Consumer>(time: Duration, worker: Worker<C>) -> impl Future<Output = ()> {
-    async move { worker.poll_until(sleep(time)).await.unwrap() }
-}
+pub(crate) async fn poll_for<C: Consumer>(time: Duration, worker: Worker<C>) { worker.poll_until(sleep(time)).await.unwrap() }
