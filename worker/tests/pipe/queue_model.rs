@@ -255,4 +255,6 @@ impl Sqs for Model {
 }
 
 /// Polls for so long, then stops.
-pub(crate) async fn poll_for<C: Consumer>(time: Duration, worker: Worker<C>) { worker.poll_until(sleep(time)).await.unwrap() }
+pub(crate) async fn poll_for<C: Consumer>(time: Duration, worker: Worker<C>) {
+    worker.poll_until(sleep(time)).await.unwrap()
+}
