@@ -13,7 +13,7 @@ pub mod server;
 pub use clock::VirtualClock;
 pub use logs::Logs;
 pub use notices::Notices;
-pub use server::{Reply, Seen, Server};
+pub use server::{Reply, Server};
 
 /// 2026-09-28T12:00:00Z, where scenarios begin.
 pub fn noon() -> jiff::Timestamp {
