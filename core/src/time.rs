@@ -106,5 +106,9 @@ mod tests {
         assert_eq!(ceil_seconds(SignedDuration::from_millis(1000)), 1);
         assert_eq!(ceil_seconds(SignedDuration::from_millis(-1)), 0);
         assert_eq!(ceil_seconds(SignedDuration::from_nanos(1)), 1);
+        assert_eq!(ceil_seconds(SignedDuration::MAX), i64::MAX as u64 + 1);
+        let (first, second) = (at("2026-09-28T12:00:00Z"), at("2026-09-28T12:00:01.5Z"));
+        assert_eq!(wait(first, second), SignedDuration::from_millis(1500));
+        assert_eq!(wait(second, first), SignedDuration::ZERO);
     }
 }

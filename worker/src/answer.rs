@@ -17,11 +17,6 @@ use crate::clock::Clock;
 /// read_limit(status, &headers, body, Some("hubspot")).check()?;
 /// # Ok(()) }
 /// ```
-pub fn read_limit(
-    status: impl Into<u16>,
-    headers: &HeaderMap,
-    body: &[u8],
-    provider: Option<&str>,
-) -> Answer {
+pub fn read_limit(status: u16, headers: &HeaderMap, body: &[u8], provider: Option<&str>) -> Answer {
     rate_limit::read(status, headers, body, Clock::system().now(), provider)
 }

@@ -90,7 +90,7 @@ pub enum Reading {
 }
 
 /// A message's body without its envelope, and the envelope.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Body {
     raw: String,
     /// `raw` without its envelope, where it had one.
@@ -100,6 +100,17 @@ pub struct Body {
     /// Members under `_frigg` that are not ours, as raw JSON.
     foreign: String,
     fault: Option<EnvelopeFault>,
+}
+
+/// Without the text: a body belongs in no log.
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body")
+            .field("bytes", &self.raw.len())
+            .field("envelope", &self.envelope)
+            .field("fault", &self.fault)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +149,7 @@ impl Body {
             .as_ref()
             .and_then(|inner| last(inner, "body"))
             .and_then(string);
-        let wrapped = wrapped.filter(|_| members.len() == 1);
+        let wrapped = wrapped.filter(|_| members.iter().all(|member| member.is(KEY)));
         let is_wrapped = wrapped.is_some();
         let (text, form) = wrapped.map_or_else(|| strip(raw, members), |text| (text, Form::Text));
         (self.stripped, self.form) = (Some(text), form);
@@ -413,10 +424,7 @@ fn is_stale(envelope: &Envelope, sent_at: Option<Timestamp>, cap: SignedDuration
 
 /// A positive whole number, as JavaScript's `Number.isInteger` takes it (`2.0` and `1e1` pass); huge ones saturate.
 fn positive(json: &str) -> Option<u32> {
-    let value: f64 = json
-        .parse()
-        .ok()
-        .filter(|_| json.starts_with(|c: char| c.is_ascii_digit()))?;
+    let value: f64 = json.parse().ok()?;
     (value >= 1.0 && value.fract() == 0.0).then_some(value as u32)
 }
 

@@ -33,6 +33,9 @@ pub struct Options {
     pub ladder: Ladder,
     /// `FRIGG_QUEUE_MAX_RECEIVE_COUNT`: the queue's `maxReceiveCount`, where it is told. Default: unknown.
     pub max_receive_count: Option<u32>,
+    /// `FRIGG_RELAY=1`: a wait too long for one delay is a chain of delays, rather than a visibility extension, where
+    /// there is no scheduler. It costs a send per 900 s and no receive. Default: off.
+    pub relay: bool,
     max_delay: Duration,
     frigg: bool,
 }
@@ -43,6 +46,7 @@ impl Default for Options {
             limits: Limits::default(),
             ladder: Ladder::default(),
             max_receive_count: None,
+            relay: false,
             max_delay: Self::LONGEST_DELAY,
             frigg: false,
         }
@@ -90,21 +94,22 @@ impl Options {
         Options { limits, ..self }
     }
 
-    /// Reads `FRIGG_COMPAT`, `FRIGG_QUEUE_MAX_DEFERRALS`, `FRIGG_QUEUE_MAX_DEFERRED_MS`,
+    /// Reads `FRIGG_COMPAT`, `FRIGG_RELAY`, `FRIGG_QUEUE_MAX_DEFERRALS`, `FRIGG_QUEUE_MAX_DEFERRED_MS`,
     /// `FRIGG_QUEUE_MAX_RECEIVE_COUNT` and `FRIGG_MAX_DELAY_SECONDS` through `variable`. Values that cannot be used
     /// leave the default and are returned, for one WARN each.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> (Options, Vec<BadValue>) {
         let mut bad = Vec::new();
-        let frigg = match variable("FRIGG_COMPAT").as_deref().map(str::trim) {
+        let mut switch = |name| match variable(name).as_deref().map(str::trim) {
             Some("1" | "true") => true,
             None | Some("" | "0" | "false") => false,
             Some(other) => {
-                bad.push(BadValue::new("FRIGG_COMPAT", other, "0"));
+                bad.push(BadValue::new(name, other, "0"));
                 false
             }
         };
         let mut options = Options {
-            frigg,
+            frigg: switch("FRIGG_COMPAT"),
+            relay: switch("FRIGG_RELAY"),
             ..Options::default()
         };
         let mut number = |name, default: &str, accept: fn(u64) -> bool| -> Option<u64> {
@@ -181,7 +186,12 @@ impl fmt::Display for BadValue {
 /// ```
 pub fn positive_integer(text: &str) -> Option<u64> {
     let text = text.trim();
-    let radix = |digits: &str, radix| u64::from_str_radix(digits, radix).ok().filter(|&value| value > 0);
+    let radix = |digits: &str, radix| {
+        // Rust alone would read a sign too. What is left to fail is a number beyond 2^64.
+        let valid = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
+        let value = valid.then(|| u64::from_str_radix(digits, radix).unwrap_or(u64::MAX));
+        value.filter(|&value| value > 0)
+    };
     match text.get(..2) {
         Some("0x" | "0X") => return radix(&text[2..], 16),
         Some("0o" | "0O") => return radix(&text[2..], 8),
@@ -256,5 +266,62 @@ mod tests {
         }
         let (options, _) = read(&[("FRIGG_QUEUE_MAX_DEFERRALS", "1e300")]);
         assert_eq!(options.limits.max_deferrals, u32::MAX);
+        for (value, frigg, bad_values) in [
+            ("1", true, 0),
+            (" true ", true, 0),
+            ("", false, 0),
+            ("0", false, 0),
+            ("false", false, 0),
+            ("yes", false, 1),
+        ] {
+            let (options, bad) = read(&[("FRIGG_COMPAT", value)]);
+            assert_eq!((options.is_frigg(), bad.len()), (frigg, bad_values), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn integers_are_read_as_javascript_reads_them() {
+        for (text, want) in [
+            ("5.", Some(5)),
+            (".5e1", Some(5)),
+            ("+7", Some(7)),
+            ("007", Some(7)),
+            ("1e300", Some(u64::MAX)),
+            ("0XfF", Some(255)),
+            ("0o17", Some(15)),
+            ("0b101", Some(5)),
+            ("0x10000000000000000", Some(u64::MAX)),
+            ("0x0", None),
+            ("0x", None),
+            ("0x+1", None),
+            ("+0x1", None),
+            ("0xg", None),
+            ("0o8", None),
+            ("1e400", None),
+            ("1e-1", None),
+            ("5,0", None),
+            ("5 0", None),
+            ("é5", None),
+            ("+-5", None),
+            (".", None),
+            ("+nan", None),
+        ] {
+            assert_eq!(positive_integer(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_delay_keeps_within_what_sqs_and_the_scheduler_leave() {
+        for (asked_ms, want_ms) in [
+            (0, 60_000),
+            (59_999, 60_000),
+            (60_500, 60_500),
+            (900_000, 900_000),
+            (900_001, 900_000),
+        ] {
+            let options = Options::default().with_max_delay(Duration::from_millis(asked_ms));
+            assert_eq!(options.max_delay(), Duration::from_millis(want_ms));
+        }
+        assert_eq!(Options::frigg().max_delay(), Options::LONGEST_DELAY);
     }
 }
