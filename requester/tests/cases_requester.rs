@@ -21,16 +21,23 @@ use support::{Outcome, Score, load, matches};
 
 #[test]
 fn cases_requester() {
-    let Some(cases) = load("frigg/requester.jsonl") else { return };
+    let Some(cases) = load("frigg/requester.jsonl") else {
+        return;
+    };
     let mut score = Score::new("requester");
     for case in &cases {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let (logs, _guard) = Logs::capture();
         let outcome = runtime.block_on(async {
             match case["op"].as_str() {
                 None => Run::of(case, &logs).check().await,
                 Some("request_timeout") => request_timeout(case),
-                Some("delegate_types") => Outcome::Skipped("TypeScript declarations; the notices are an enum"),
+                Some("delegate_types") => {
+                    Outcome::Skipped("TypeScript declarations; the notices are an enum")
+                }
                 Some("token_refresh") => token_refresh(case).await,
                 Some(other) => panic!("no operation {other}"),
             }
@@ -98,7 +105,8 @@ impl<'a> Run<'a> {
         if let Some(classify) = declared.get("classify").cloned() {
             let classified = Arc::clone(&self.classified);
             policy = policy.with_classify(move |signal| {
-                *classified.lock().expect("unpoisoned") = Some(serde_json::from_slice(signal.body()).unwrap_or_default());
+                *classified.lock().expect("unpoisoned") =
+                    Some(serde_json::from_slice(signal.body()).unwrap_or_default());
                 if let Some(text) = classify["throws"].as_str() {
                     std::panic::resume_unwind(Box::new(text.to_owned()));
                 }
@@ -120,7 +128,10 @@ impl<'a> Run<'a> {
         let params = &self.case["params"];
         let mut builder = Requester::builder(self.server.url())
             .frigg_compat()
-            .clock(self.clock.clock(params["random_unit"].as_f64().unwrap_or_default()))
+            .clock(
+                self.clock
+                    .clock(params["random_unit"].as_f64().unwrap_or_default()),
+            )
             .notify(Arc::new(self.notices.clone()));
         if let Some(policy) = self.policy() {
             builder = builder.policy(policy);
@@ -129,10 +140,16 @@ impl<'a> Run<'a> {
             builder = builder.timeout(timeout);
         }
         if let Some(steps) = params["back_off_s"].as_array() {
-            let steps: Vec<Duration> = steps.iter().filter_map(Value::as_u64).map(Duration::from_secs).collect();
+            let steps: Vec<Duration> = steps
+                .iter()
+                .filter_map(Value::as_u64)
+                .map(Duration::from_secs)
+                .collect();
             builder = builder.ladder(Ladder::new(steps));
         }
-        let label = self.case["requester_label"].as_str().or(params["delegate"]["name"].as_str());
+        let label = self.case["requester_label"]
+            .as_str()
+            .or(params["delegate"]["name"].as_str());
         if let Some(label) = label {
             builder = builder.module(label);
         }
@@ -197,7 +214,13 @@ impl<'a> Run<'a> {
         let refreshes = self.token_server.calls();
         let results: Vec<Value> = results
             .iter()
-            .zip(expect["results"].as_array().into_iter().flatten().chain(std::iter::repeat(&expect["result"])))
+            .zip(
+                expect["results"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .chain(std::iter::repeat(&expect["result"])),
+            )
             .map(|(result, expected)| self.result(result, expected))
             .collect();
         let mut got = json!({
@@ -217,8 +240,14 @@ impl<'a> Run<'a> {
             "logs": self.logs_like(&expect["logs"]),
         });
         if let Some(expected) = expect["notify"].as_array() {
-            let like = |notice: &Notice, at: usize| self.notice(notice, &expected.get(at).cloned().unwrap_or_default());
-            got["notify"] = heard.iter().enumerate().map(|(at, notice)| like(notice, at)).collect();
+            let like = |notice: &Notice, at: usize| {
+                self.notice(notice, &expected.get(at).cloned().unwrap_or_default())
+            };
+            got["notify"] = heard
+                .iter()
+                .enumerate()
+                .map(|(at, notice)| like(notice, at))
+                .collect();
         }
         let lines = self.logs.lines();
         let names = || lines.iter().filter_map(|line| line["eventName"].as_str());
@@ -230,8 +259,14 @@ impl<'a> Run<'a> {
         got["no_logs_ending"] = absent(&expect["no_logs_ending"], |name, text| name.ends_with(text));
         got["no_logs"] = absent(&expect["no_logs"], |name, text| name == text);
         let forbidden = expect["not_notified"].as_array().into_iter().flatten();
-        let told = forbidden.filter(|kind| heard.iter().any(|notice| kind.as_str() == Some(kind_of(notice)))).count();
-        got["not_notified"] = if told == 0 { expect["not_notified"].clone() } else { json!("told") };
+        let told = forbidden
+            .filter(|kind| heard.iter().any(|notice| kind.as_str() == Some(kind_of(notice))))
+            .count();
+        got["not_notified"] = if told == 0 {
+            expect["not_notified"].clone()
+        } else {
+            json!("told")
+        };
         got
     }
 
@@ -273,8 +308,13 @@ impl<'a> Run<'a> {
                 let thrown = &self.case["expect"]["result"]["error"];
                 let same = announced.module == self.case["params"]["delegate"]["name"]
                     && announced.reason.frigg_name() == thrown["reason"]
-                    && Some(u64::from(announced.status.unwrap_or_default())) == thrown["status_code"].as_u64();
-                got["payload"] = json!(if same { "the thrown error" } else { "something else" });
+                    && Some(u64::from(announced.status.unwrap_or_default()))
+                        == thrown["status_code"].as_u64();
+                got["payload"] = json!(if same {
+                    "the thrown error"
+                } else {
+                    "something else"
+                });
             }
             _ => {}
         }
@@ -298,7 +338,10 @@ impl<'a> Run<'a> {
                     };
                 }
                 let absent = expected["absent_fields"].as_array().into_iter().flatten();
-                if absent.filter_map(Value::as_str).any(|name| line.get(name).is_some()) {
+                if absent
+                    .filter_map(Value::as_str)
+                    .any(|name| line.get(name).is_some())
+                {
                     got["absent_fields"] = json!("present");
                 }
                 got
@@ -368,7 +411,11 @@ fn request_timeout(case: &Value) -> Outcome {
         .filter_map(millis)
         .fold(builder, |builder, timeout| builder.timeout(timeout));
     let timeout = builder.build().expect("a requester").timeout();
-    matches(&case["expect"], &json!(timeout.map(|timeout| timeout.as_millis() as u64)), false)
+    matches(
+        &case["expect"],
+        &json!(timeout.map(|timeout| timeout.as_millis() as u64)),
+        false,
+    )
 }
 
 /// A store that another process writes to while the token endpoint is asked.
@@ -402,7 +449,10 @@ async fn token_refresh(case: &Value) -> Outcome {
     }
     // Says no once, then yes to any other token, and to the same one when it was told to be new.
     let api = Server::script([Reply::status(401), Reply::status(200).body("{}")]);
-    let (renewal, later) = (input["refresh"].clone(), input.get("stored_after_refresh").map(token));
+    let (renewal, later) = (
+        input["refresh"].clone(),
+        input.get("stored_after_refresh").map(token),
+    );
     let written = Arc::clone(&store);
     let endpoint = Server::start(move |_| {
         if let Some(token) = later.clone() {
@@ -413,13 +463,19 @@ async fn token_refresh(case: &Value) -> Outcome {
                 200,
                 &json!({"access_token": "access-renewed", "refresh_token": "refresh-renewed", "token_type": "Bearer"}),
             ),
-            (Some(status), marker) => Reply::json(status as u16, &json!({ "error": marker, "echo": secrets::CLIENT })),
+            (Some(status), marker) => Reply::json(
+                status as u16,
+                &json!({ "error": marker, "echo": secrets::CLIENT }),
+            ),
             (None, _) => Reply::Reset,
         }
     });
     let mut oauth2 = match input["grant"].as_str() {
-        Some(_) => OAuth2::client_credentials(endpoint.url(), "client", secrets::CLIENT).with_token(Token::new("access-old")),
-        None => OAuth2::refresh_token(endpoint.url(), "client", secrets::CLIENT).with_token(token(&Value::Null)),
+        Some(_) => OAuth2::client_credentials(endpoint.url(), "client", secrets::CLIENT)
+            .with_token(Token::new("access-old")),
+        None => {
+            OAuth2::refresh_token(endpoint.url(), "client", secrets::CLIENT).with_token(token(&Value::Null))
+        }
     };
     if input.get("stored").is_some() {
         oauth2 = oauth2.with_store(Arc::clone(&store) as _, "credential");
@@ -435,7 +491,13 @@ async fn token_refresh(case: &Value) -> Outcome {
         .expect("a requester");
 
     let result = requester.get("/").send().await;
-    let calls = |grant: &str| endpoint.seen().iter().filter(|seen| seen.body.contains(grant)).count();
+    let calls = |grant: &str| {
+        endpoint
+            .seen()
+            .iter()
+            .filter(|seen| seen.body.contains(grant))
+            .count()
+    };
     let invalid: Vec<u16> = notices
         .heard()
         .iter()
@@ -444,7 +506,10 @@ async fn token_refresh(case: &Value) -> Outcome {
             _ => None,
         })
         .collect();
-    let used = api.seen().last().and_then(|seen| seen.header("authorization").map(str::to_owned));
+    let used = api
+        .seen()
+        .last()
+        .and_then(|seen| seen.header("authorization").map(str::to_owned));
     let error = result.as_ref().err();
     let transport = error.is_some_and(|error| !error.is_unauthorized() && !error.is_permanent());
     let refresh_token = match store.memory.get("credential").and_then(|token| token.refresh) {

@@ -9,13 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{Logs, Reply, Server, VirtualClock, noon, secrets};
-use frigg_core::deferral::{Capabilities, Decision, Failure, Options, Tier, plan};
+use frigg_core::deferral::{Burial, Capabilities, DeadLetters, Decision, Failure, Options, Tier, plan};
 use frigg_core::delivery::{Delivery, QueueArn};
 use frigg_core::marker;
 use frigg_core::pacing::{Pace, take};
-use frigg_core::rate_limit::{LimitKind, Policy, Window};
+use frigg_core::rate_limit::{LimitKind, Policy, Reason, Verdict, Window};
 use frigg_core::scope::Scope;
-use frigg_requester::{Auth, CredentialStore as _, FetchError, MemoryStore, OAuth2, Requester, RequesterBuilder, Token};
+use frigg_requester::{
+    Auth, CredentialStore as _, FetchError, MemoryStore, OAuth2, Requester, RequesterBuilder, Token,
+};
 use serde_json::{Value, json};
 
 fn secs(seconds: u64) -> Duration {
@@ -48,7 +50,8 @@ fn throttled() -> Reply {
 
 #[tokio::test]
 async fn requester_02() {
-    let named_only = json!({"errors": [{"message": "Throttled by name only", "extensions": {"code": "BAD_USER_INPUT"}}]});
+    let named_only =
+        json!({"errors": [{"message": "Throttled by name only", "extensions": {"code": "BAD_USER_INPUT"}}]});
     let server = Server::script([
         throttled(),
         Reply::json(200, &json!({"data": {"product": {"title": "Throttled"}}})),
@@ -56,9 +59,18 @@ async fn requester_02() {
         throttled(),
     ]);
     let clock = VirtualClock::new(noon());
-    let shopify = builder(&server, &clock).provider("shopify").pacing(false).build().unwrap();
+    let shopify = builder(&server, &clock)
+        .provider("shopify")
+        .pacing(false)
+        .build()
+        .unwrap();
     in_worker(async {
-        let query = || shopify.post("/graphql.json").json(&json!({"query": "{ shop { name } }"})).send();
+        let query = || {
+            shopify
+                .post("/graphql.json")
+                .json(&json!({"query": "{ shop { name } }"}))
+                .send()
+        };
         let error = query().await.unwrap_err();
         let limit = error.rate_limited().expect("a limit").limit();
         assert_eq!(limit.wait, Some(secs(2)));
@@ -89,15 +101,34 @@ async fn requester_03() {
         exhausted(data.clone()),
     ]);
     let clock = VirtualClock::new(noon());
-    let policy = Policy::for_provider("github").unwrap().with_success_bodies();
-    let github = builder(&server, &clock).policy(policy).pacing(false).build().unwrap();
+    let policy = Policy::for_provider("github")
+        .unwrap()
+        .with_success_bodies()
+        .with_classify(|signal| {
+            let limited = signal
+                .fields("errors.*.type")
+                .any(|kind| kind == "RATE_LIMIT" || kind == "RATE_LIMITED");
+            limited.then(|| Verdict::limit(Reason::Hourly))
+        });
+    let github = builder(&server, &clock)
+        .policy(policy)
+        .pacing(false)
+        .build()
+        .unwrap();
     in_worker(async {
         for _ in 0..2 {
             let error = github.post("/graphql").send().await.unwrap_err();
             let retry_at = error.rate_limited().expect("a limit").limit().retry_at;
             assert_eq!(retry_at, Some("2026-09-28T12:30:00Z".parse().unwrap()));
         }
-        let body: Value = github.post("/graphql").send().await.unwrap().json().await.unwrap();
+        let body: Value = github
+            .post("/graphql")
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
         assert_eq!(body, data);
     })
     .await;
@@ -118,7 +149,11 @@ async fn requester_06() {
     ] {
         let server = Server::script([first.clone(), Reply::status(200)]);
         let requester = builder(&server, &VirtualClock::new(noon())).build().unwrap();
-        let result = requester.request(method, "/things").json(&json!({"n": 1})).send().await;
+        let result = requester
+            .request(method, "/things")
+            .json(&json!({"n": 1}))
+            .send()
+            .await;
         assert_eq!(server.calls(), calls, "{method} {first:?}");
         assert_eq!(result.is_ok(), calls == 2, "{method} {first:?}");
         assert!(server.seen().iter().all(|seen| seen.body == r#"{"n":1}"#));
@@ -126,8 +161,18 @@ async fn requester_06() {
     // With a key it is safe, and the key is the same.
     let server = Server::script([Reply::status(504), Reply::Reset, Reply::status(201)]);
     let requester = builder(&server, &VirtualClock::new(noon())).build().unwrap();
-    requester.post("/things").idempotency_key("order-7").json(&json!({"n": 1})).send().await.unwrap();
-    let keys: Vec<_> = server.seen().iter().map(|seen| seen.header("idempotency-key").map(str::to_owned)).collect();
+    requester
+        .post("/things")
+        .idempotency_key("order-7")
+        .json(&json!({"n": 1}))
+        .send()
+        .await
+        .unwrap();
+    let keys: Vec<_> = server
+        .seen()
+        .iter()
+        .map(|seen| seen.header("idempotency-key").map(str::to_owned))
+        .collect();
     assert_eq!(keys, vec![Some("order-7".to_owned()); 3]);
 }
 
@@ -146,9 +191,16 @@ async fn requester_09() {
 
     for (retry_after, fits) in [("8.835", true), ("8.836", false)] {
         let clock = VirtualClock::new(noon());
-        let server = Server::script([Reply::status(429).with("retry-after", retry_after), Reply::status(200)]);
+        let server = Server::script([
+            Reply::status(429).with("retry-after", retry_after),
+            Reply::status(200),
+        ]);
         let requester = builder(&server, &clock).build().unwrap();
-        assert_eq!(scope.run(requester.get("/").send()).await.is_ok(), fits, "{retry_after}");
+        assert_eq!(
+            scope.run(requester.get("/").send()).await.is_ok(),
+            fits,
+            "{retry_after}"
+        );
     }
 
     let clock = VirtualClock::new(noon());
@@ -199,6 +251,7 @@ fn decision(error: &FetchError) -> Decision {
         schedule: true,
         visibility: true,
         retention: None,
+        dead_letters: DeadLetters::Present,
     };
     let mut delivery = Delivery::default();
     delivery.message_id = "m".to_owned();
@@ -227,7 +280,10 @@ async fn requester_13() {
                 written.put("crm", Token::new("t2").with_refresh("r2"));
             }
             match first && !lost_race && seen.body.contains("refresh_token=r1") {
-                true => Reply::json(200, &json!({"access_token": "t2", "refresh_token": "r2", "token_type": "bearer"})),
+                true => Reply::json(
+                    200,
+                    &json!({"access_token": "t2", "refresh_token": "r2", "token_type": "bearer"}),
+                ),
                 false => Reply::json(400, &json!({"error": "invalid_grant"})),
             }
         });
@@ -236,14 +292,19 @@ async fn requester_13() {
             _ => Reply::status(401),
         });
         let notices = common::Notices::default();
-        let oauth2 = OAuth2::refresh_token(endpoint.url(), "app", secrets::CLIENT).with_store(Arc::clone(&store) as _, "crm");
+        let oauth2 = OAuth2::refresh_token(endpoint.url(), "app", secrets::CLIENT)
+            .with_store(Arc::clone(&store) as _, "crm");
         let requester = builder(&api, &VirtualClock::with_tasks(noon(), 1))
             .auth(Auth::oauth2(oauth2))
             .notify(Arc::new(notices.clone()))
             .build()
             .unwrap();
         let calls: Vec<_> = (0..10).map(|_| requester.get("/").send()).collect();
-        let ok = futures_util::future::join_all(calls).await.iter().filter(|result| result.is_ok()).count();
+        let ok = futures_util::future::join_all(calls)
+            .await
+            .iter()
+            .filter(|result| result.is_ok())
+            .count();
         assert_eq!((ok, endpoint.calls()), (10, 1), "lost race: {lost_race}");
         assert_eq!(notices.heard(), []);
         let stored = store.load("crm").await.unwrap().unwrap();
@@ -258,7 +319,10 @@ async fn requester_14() {
         for (random, sleep) in [0.0, 0.5, 0.999].into_iter().zip(sleeps) {
             let clock = VirtualClock::new(noon());
             let server = Server::script([Reply::status(429).with("retry-after", "10"), Reply::status(200)]);
-            let requester = Requester::builder(server.url()).clock(clock.clock(random)).build().unwrap();
+            let requester = Requester::builder(server.url())
+                .clock(clock.clock(random))
+                .build()
+                .unwrap();
             let scope = Scope {
                 max_in_process_wait: Some(Duration::from_millis(cap)),
                 ..Scope::default()
@@ -279,7 +343,7 @@ async fn requester_15() {
     let error = in_worker(requester.get("/").send()).await.unwrap_err();
     assert_eq!(server.calls(), 1);
     assert!(!error.is_rate_limited() && error.is_permanent());
-    assert_eq!(decision(&error), Decision::Discard);
+    assert_eq!(decision(&error), Decision::Bury(Burial::Permanent));
 }
 
 #[test]
@@ -291,7 +355,10 @@ fn requester_18() {
     let (mut app, mut a, mut b) = (Pace::new(window(2)), Pace::new(window(1)), Pace::new(window(1)));
     assert_eq!(take(&mut [&mut app, &mut a], noon()), Ok(()));
     for second in [1, 2] {
-        assert_eq!(take(&mut [&mut app, &mut a], noon() + secs(second)), Err(noon() + secs(10)));
+        assert_eq!(
+            take(&mut [&mut app, &mut a], noon() + secs(second)),
+            Err(noon() + secs(10))
+        );
     }
     assert_eq!(take(&mut [&mut app, &mut b], noon() + secs(6)), Ok(()));
     // Two of the app's two slots are used: nobody else gets one before A's is free again.
@@ -303,7 +370,9 @@ async fn security_02() {
     let (logs, _guard) = Logs::capture();
     let server = Server::script([
         Reply::status(403).body(secrets::BODY),
-        Reply::status(429).with("retry-after", "400").with("set-cookie", secrets::KEY),
+        Reply::status(429)
+            .with("retry-after", "400")
+            .with("set-cookie", secrets::KEY),
         Reply::Hang,
     ]);
     let requester = builder(&server, &VirtualClock::new(noon()))
@@ -312,18 +381,45 @@ async fn security_02() {
         .build()
         .unwrap();
     for status in [Some(403), Some(429), None] {
-        let error = requester.get("/v1/contacts").header("X-Api-Key", secrets::KEY).send().await.unwrap_err();
+        let error = requester
+            .get("/v1/contacts")
+            .header("X-Api-Key", secrets::KEY)
+            .send()
+            .await
+            .unwrap_err();
         secrets::assert_none(&secrets::shown(&error));
         assert_eq!(error.status().map(|status| status.as_u16()), status);
-        assert_eq!((error.method().as_str(), error.is_timeout()), ("GET", status.is_none()));
-        assert!(error.to_string().contains(&format!("GET {}/v1/contacts", server.url())), "{error}");
+        assert_eq!(
+            (error.method().as_str(), error.is_timeout()),
+            ("GET", status.is_none())
+        );
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("GET {}/v1/contacts", server.url())),
+            "{error}"
+        );
     }
+    let ok = Server::script([Reply::status(200).with("set-cookie", secrets::KEY)]);
+    let response = Requester::new(ok.url())
+        .unwrap()
+        .get("/?key=s3cr3t")
+        .send()
+        .await
+        .unwrap();
+    secrets::assert_none(&format!("{response:?}"));
     let first = server.seen()[0].clone();
     assert_eq!(first.header("authorization"), Some("Bearer s3cr3t-token"));
     assert_eq!(first.header("x-api-key"), Some("s3cr3t-key"));
     assert!(!logs.lines().is_empty());
     secrets::assert_none_logged(&logs);
-    for debug in [format!("{requester:?}"), format!("{:?}", requester.get("/").header("x-api-key", secrets::KEY))] {
+    for debug in [
+        format!("{requester:?}"),
+        format!(
+            "{:?}",
+            requester.get("/?key=s3cr3t").header("x-api-key", secrets::KEY)
+        ),
+    ] {
         secrets::assert_none(&debug);
     }
 }
@@ -333,7 +429,10 @@ async fn security_03() {
     let (logs, _guard) = Logs::capture();
     let server = Server::script([Reply::status(500), Reply::status(429).with("retry-after", "400")]);
     let path = "/v1/contacts?access_token=s3cr3t&email=a%40b.c#frag";
-    let shown = format!("{}/v1/contacts?access_token=REDACTED&email=REDACTED", server.url());
+    let shown = format!(
+        "{}/v1/contacts?access_token=REDACTED&email=REDACTED",
+        server.url()
+    );
     let requester = builder(&server, &VirtualClock::new(noon())).build().unwrap();
     // In the call's URL, and in the base URL.
     let whole = format!("http://user:pa55@127.0.0.1:{}{path}", server.port());
@@ -351,7 +450,10 @@ async fn security_03() {
     let requester = Requester::new(base).unwrap();
     let error = requester.get(path).send().await.unwrap_err();
     secrets::assert_none(&format!("{requester:?} {}", secrets::shown(&error)));
-    assert_eq!(server.seen()[0].header("authorization"), Some("Basic dXNlcjpwYTU1"));
+    assert_eq!(
+        server.seen()[0].header("authorization"),
+        Some("Basic dXNlcjpwYTU1")
+    );
     secrets::assert_none_logged(&logs);
 }
 
@@ -360,7 +462,11 @@ async fn observability_03() {
     let (logs, _guard) = Logs::capture();
     let clock = VirtualClock::new(noon());
     let server = Server::script([Reply::status(429).with("retry-after", "51"), Reply::status(200)]);
-    let requester = Requester::builder(server.url()).module("hubspot").clock(clock.clock(0.5)).build().unwrap();
+    let requester = Requester::builder(server.url())
+        .module("hubspot")
+        .clock(clock.clock(0.5))
+        .build()
+        .unwrap();
     requester.get("/").send().await.unwrap();
     let lines = logs.named("module.hubspot.rate_limited");
     assert_eq!(lines.len(), 1);
@@ -370,6 +476,13 @@ async fn observability_03() {
     assert_eq!(clock.sleeps_ms(), [51_500]);
     let retries = logs.named("module.hubspot.retry");
     assert_eq!(retries.len(), 1);
-    assert_eq!((&retries[0]["delayMs"], &retries[0]["statusCode"], &retries[0]["attempt"]), (&json!(51_500), &json!(429), &json!(0)));
+    assert_eq!(
+        (
+            &retries[0]["delayMs"],
+            &retries[0]["statusCode"],
+            &retries[0]["attempt"]
+        ),
+        (&json!(51_500), &json!(429), &json!(0))
+    );
     assert_eq!(retries[0]["level"], "DEBUG");
 }

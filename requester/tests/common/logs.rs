@@ -20,7 +20,8 @@ impl Logs {
         static BRIDGE: Once = Once::new();
         BRIDGE.call_once(|| tracing_log::LogTracer::init().expect("the only logger"));
         let logs = Logs::default();
-        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Capture(logs.clone())));
+        let guard =
+            tracing::subscriber::set_default(tracing_subscriber::registry().with(Capture(logs.clone())));
         (logs, guard)
     }
 
@@ -41,7 +42,9 @@ impl<S: Subscriber> Layer<S> for Capture {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let metadata = event.metadata();
-        fields.0.insert("level".to_owned(), metadata.level().as_str().into());
+        fields
+            .0
+            .insert("level".to_owned(), metadata.level().as_str().into());
         fields.0.insert("target".to_owned(), metadata.target().into());
         self.0.0.lock().expect("logs").push(fields.0.into());
     }

@@ -2,7 +2,7 @@
 //! secrets.
 
 // Each test binary uses a part of it.
-#![allow(dead_code, unreachable_pub, missing_docs)]
+#![allow(dead_code, unused_imports, unreachable_pub, missing_docs)]
 
 pub mod clock;
 pub mod logs;
