@@ -9,6 +9,7 @@ use frigg_core::marker::Permanent;
 use frigg_core::rate_limit::{Answer, Hint, LimitKind, Refusal, Signal};
 use http::{HeaderMap, StatusCode};
 
+use crate::address::PrivateAddress;
 use crate::error::{FetchError, Kind};
 use crate::pacing::Pass;
 use crate::request::Call;
@@ -58,6 +59,14 @@ pub(crate) async fn attempt(
 
 /// There is no answer.
 fn lost(error: reqwest::Error, call: &Call, timeout: Option<Duration>) -> Outcome {
+    if sources(&error).any(|error| error.is::<PrivateAddress>()) {
+        let (method, url) = call.shown();
+        let kind = Kind::Invalid(
+            "the host's name leads to an address that is not public",
+            Permanent::default(),
+        );
+        return Failure::new(Fault::Final, FetchError::new(kind, method, url));
+    }
     let fault = match !error.is_timeout() && is_reset(&error) {
         true => Fault::Transient,
         false => Fault::Final,
@@ -183,9 +192,13 @@ fn is_transient(status: u16, frigg: bool) -> bool {
     }
 }
 
+fn sources(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |error| (*error).source())
+}
+
 /// Whether the connection broke off (Node's `ECONNRESET`, which is also what it calls a connection closed too early).
 fn is_reset(error: &reqwest::Error) -> bool {
-    std::iter::successors(error.source(), |error| (*error).source()).any(|error| {
+    sources(error).any(|error| {
         let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
         let broken = matches!(
             kind,

@@ -14,15 +14,15 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 pub struct Logs(Arc<Mutex<Vec<Value>>>);
 
 impl Logs {
-    /// Captures until the guard is dropped.
-    pub fn capture() -> (Logs, DefaultGuard) {
+    /// Captures until the guard is dropped, which looks for planted secrets in every line.
+    pub fn capture() -> (Logs, Guard) {
         // reqwest writes with `log`.
         static BRIDGE: Once = Once::new();
         BRIDGE.call_once(|| tracing_log::LogTracer::init().expect("the only logger"));
         let logs = Logs::default();
         let guard =
             tracing::subscriber::set_default(tracing_subscriber::registry().with(Capture(logs.clone())));
-        (logs, guard)
+        (logs.clone(), Guard(logs, guard))
     }
 
     pub fn lines(&self) -> Vec<Value> {
@@ -32,6 +32,16 @@ impl Logs {
     pub fn named(&self, event: &str) -> Vec<Value> {
         let lines = self.lines().into_iter();
         lines.filter(|line| line["eventName"] == event).collect()
+    }
+}
+
+pub struct Guard(Logs, DefaultGuard);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            super::secrets::assert_none_logged(&self.0);
+        }
     }
 }
 

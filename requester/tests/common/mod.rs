@@ -4,12 +4,14 @@
 // Each test binary uses a part of it.
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs)]
 
+pub mod call;
 pub mod clock;
 pub mod logs;
 pub mod notices;
 pub mod secrets;
 pub mod server;
 
+pub use call::{Setup, error, send};
 pub use clock::VirtualClock;
 pub use logs::Logs;
 pub use notices::Notices;
