@@ -35,7 +35,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    fn new(fault: Fault, error: FetchError) -> Outcome {
+    fn outcome(fault: Fault, error: FetchError) -> Outcome {
         Outcome::Failed(Box::new(Failure {
             fault,
             error,
@@ -65,13 +65,13 @@ fn lost(error: reqwest::Error, call: &Call, timeout: Option<Duration>) -> Outcom
             "the host's name leads to an address that is not public",
             Permanent::default(),
         );
-        return Failure::new(Fault::Final, FetchError::new(kind, method, url));
+        return Failure::outcome(Fault::Final, FetchError::new(kind, method, url));
     }
     let fault = match !error.is_timeout() && is_reset(&error) {
         true => Fault::Transient,
         false => Fault::Final,
     };
-    Failure::new(fault, transport(error, call.shown(), timeout))
+    Failure::outcome(fault, transport(error, call.shown(), timeout))
 }
 
 async fn answered(
@@ -134,14 +134,14 @@ fn judge(inner: &Inner, call: &Call, status: StatusCode, answer: Answer, body: &
             match code {
                 401 => {
                     let renewable = matches!(inner.auth.0, crate::auth::Kind::OAuth2(_));
-                    Failure::new(Fault::Unauthorized { renewable }, error(Kind::Unauthorized(mark)))
+                    Failure::outcome(Fault::Unauthorized { renewable }, error(Kind::Unauthorized(mark)))
                 }
                 // No limit that clears: the quota is used up for good.
-                429 => Failure::new(Fault::Final, error(Kind::Status(Some(mark)))),
+                429 => Failure::outcome(Fault::Final, error(Kind::Status(Some(mark)))),
                 _ if is_transient(code, inner.frigg) => {
-                    Failure::new(Fault::Transient, error(Kind::Status(None)))
+                    Failure::outcome(Fault::Transient, error(Kind::Status(None)))
                 }
-                _ => Failure::new(Fault::Final, error(Kind::Status(Permanent::of_status(code)))),
+                _ => Failure::outcome(Fault::Final, error(Kind::Status(Permanent::of_status(code)))),
             }
         }
     }

@@ -1,5 +1,8 @@
 //! Twenty tasks against a provider that allows 100 calls in 10 s: a real server that counts by the virtual clock.
 
+// Helpers may unwrap too.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::collections::VecDeque;
@@ -17,11 +20,14 @@ const TASKS: usize = 20;
 const LIMIT: usize = 100;
 const PER: SignedDuration = SignedDuration::from_secs(10);
 
-/// A rolling window, and what came when: the moment, and how long it was refused for.
+/// When a call came, and how long it was refused for.
+type Arrival = (Timestamp, Option<SignedDuration>);
+
+/// A rolling window, and what came when.
 #[derive(Clone)]
 struct Provider {
     server: Server,
-    calls: Arc<Mutex<Vec<(Timestamp, Option<SignedDuration>)>>>,
+    calls: Arc<Mutex<Vec<Arrival>>>,
 }
 
 impl Provider {
@@ -47,7 +53,7 @@ impl Provider {
         Provider { server, calls }
     }
 
-    fn calls(&self) -> Vec<(Timestamp, Option<SignedDuration>)> {
+    fn calls(&self) -> Vec<Arrival> {
         self.calls.lock().unwrap().clone()
     }
 }
@@ -179,7 +185,7 @@ async fn no_more_calls_run_at_once_than_allowed() {
             running.1 = running.1.max(running.0);
         };
         count(1);
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::park_timeout(Duration::from_millis(2));
         count(-1);
         Reply::status(200)
     });

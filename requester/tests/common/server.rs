@@ -165,7 +165,7 @@ fn serve(
                 stream.write_all(head.as_bytes())?;
                 loop {
                     stream.write_all(b"4\r\nmore\r\n")?;
-                    std::thread::sleep(Duration::from_millis(5));
+                    std::thread::park_timeout(Duration::from_millis(5));
                 }
             }
             Reply::Reset => {
@@ -173,7 +173,7 @@ fn serve(
                 return Ok(());
             }
             Reply::Close => return stream.shutdown(Shutdown::Both),
-            Reply::Hang => std::thread::sleep(Duration::from_secs(3600)),
+            Reply::Hang => std::thread::park(),
         }
     }
     Ok(())
