@@ -1,7 +1,6 @@
 //! A small SQS: delays, visibility, receive counts, the redrive rule.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
