@@ -36,7 +36,7 @@ pub use rule::{Outcome, Rule, Test};
 pub use time::{Midnight, Time};
 
 use super::clock::Clock;
-use super::policy::glob;
+use super::window::glob;
 use super::{Link, NamedWindow, Parser, Policy, Reason, Scope, Signal, Verdict};
 
 /// One provider. Make one of your own with [`Provider::named`] and struct update.
