@@ -32,6 +32,15 @@ pub struct Permanent {
     pub status: Option<u16>,
 }
 
+impl Permanent {
+    /// The mark for an HTTP status that does not clear by itself: any 4xx but 408 and 429. A limit that a provider
+    /// answers with another 4xx is a limit, not this.
+    pub fn of_status(status: u16) -> Option<Permanent> {
+        let permanent = (400..500).contains(&status) && status != 408 && status != 429;
+        permanent.then_some(Permanent { status: Some(status) })
+    }
+}
+
 impl fmt::Display for Permanent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {

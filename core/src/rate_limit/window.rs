@@ -59,6 +59,11 @@ impl NamedWindow {
         }
     }
 
+    /// Whether a call of this path counts in the window.
+    pub fn covers(&self, path: &str) -> bool {
+        self.route.is_none_or(|pattern| glob(pattern, path))
+    }
+
     /// The window as the worker spreads over it, where the limit is known.
     pub fn rate(&self) -> Option<Window> {
         self.limit.map(|limit| Window { limit, per: self.per })

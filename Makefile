@@ -1,0 +1,71 @@
+# `make help` lists the targets. What they need: Rust, a C compiler, Python 3 with venv, make.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+CARGO ?= cargo
+LOCAL_AWS := localstack/local-aws
+# Cases that the runners read instead of the project's own: `make cases CASES_DIR=../other/cases`
+CASES_DIR ?=
+# The test binaries that `make test-localstack` runs.
+LOCALSTACK_TESTS ?= emulator
+# `make demo ARGS="--svg picture.svg"`
+ARGS ?=
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
+
+.PHONY: demo
+demo: ## 30 messages through two Lambda functions and a rate-limited provider, live, in about two minutes (ARGS="--help")
+	@$(CARGO) build --bin demo --bin contact-sync
+	@$(CARGO) run --quiet --bin demo -- $(ARGS)
+
+.PHONY: test
+test: ## Every test; the emulators are started and stopped by the tests
+	$(CARGO) test --workspace
+
+.PHONY: lint
+lint: ## Formatting, clippy and the docs, warnings being errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --all-features
+
+.PHONY: fmt
+fmt: ## Format everything
+	$(CARGO) fmt --all
+
+# The runners are the tests whose names begin with `cases_`, in every package. All of them run, whatever fails; cargo's
+# own lines are left out, and its exit status is kept.
+.PHONY: cases
+cases: ## Run every runner of case files (CASES_DIR=… for other cases than the project's own)
+	@$(CARGO) test --workspace --tests --no-run --quiet
+	@$(if $(CASES_DIR),CASES_DIR='$(abspath $(CASES_DIR))') \
+		$(CARGO) test --workspace --tests --no-fail-fast --quiet -- cases_ --nocapture --test-threads=1 2>&1 \
+		| sed -uE -e 's/^[.F]+( [0-9]+\/[0-9]+)?$$//' -e 's/^\.+cases /cases /' \
+			-e '/^(running [0-9]+ tests?|test result: .*|failures:)?$$/d'
+
+.PHONY: bench
+bench: ## Measure plan, the envelope and the batch pipe (Criterion)
+	$(CARGO) bench --workspace --benches
+
+.PHONY: local-up
+local-up: ## Start local AWS (Docker where an engine answers, else without) and print what to export
+	@$(LOCAL_AWS) up
+
+.PHONY: local-down
+local-down: ## Stop local AWS
+	@$(LOCAL_AWS) down
+
+# In Docker where an engine answers; else the tests start LocalStack as a process of the host, each on its own port.
+.PHONY: test-localstack
+test-localstack: ## The tests of the tiers against LocalStack
+	@if docker info >/dev/null 2>&1; then \
+		$(LOCAL_AWS) down; \
+		trap '$(LOCAL_AWS) down' EXIT; \
+		eval "$$($(LOCAL_AWS) up --flavour docker)"; \
+	else \
+		unset AWS_ENDPOINT_URL; \
+	fi; \
+	FRIGG_TEST_FLAVOUR=localstack $(CARGO) test --workspace $(addprefix --test ,$(LOCALSTACK_TESTS))

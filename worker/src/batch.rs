@@ -1,0 +1,442 @@
+//! The straight line of one batch: open, handle, plan, put back, answer.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsMessage};
+use frigg_core::deferral::{Decision, Failure, Refusal, plan, plan_arrival};
+use frigg_core::delivery::{Delivery, TimeLeft};
+use frigg_core::rate_limit::Limit;
+use frigg_core::scope::Scope;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument as _, Level};
+
+use crate::effects::{Decide, Effects, Pending, Verdict};
+use crate::error::{Error, HandlerError};
+use crate::handler::{Consumer, RawJob};
+use crate::record::{Record, receive_count, span_of};
+use crate::report::Line;
+
+/// Deferrals that are put back together, and how many such groups at once.
+const GROUP: usize = 10;
+const GROUPS_AT_ONCE: usize = 4;
+/// Kept of a batch's time for what comes after the handlers.
+const MAX_RESERVE: Duration = Duration::from_secs(5);
+
+/// How long a request may wait in the process for a record that cannot be put back.
+const MAX_WAIT_UNDEFERRED: Duration = Duration::from_secs(60);
+
+/// The application's word on a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnLimit {
+    /// Put the message back until the provider's time. The default.
+    Defer,
+    /// Put it back until another time.
+    DeferUntil(Timestamp),
+    /// Treat it as an ordinary failure.
+    Fail,
+    /// Never try again.
+    Permanent,
+}
+
+/// See [`Worker::on_limit`](crate::Worker::on_limit).
+pub(crate) type LimitHook = Arc<dyn Fn(&Limit, &Delivery) -> OnLimit + Send + Sync>;
+
+/// Everything that a batch needs, shared by all batches of a process.
+pub(crate) struct Pipe<C> {
+    pub(crate) consumer: C,
+    pub(crate) effects: Effects,
+    pub(crate) concurrency: usize,
+    pub(crate) on_limit: Option<LimitHook>,
+}
+
+/// Told when a record's handler is through; nothing may touch its visibility from elsewhere after that.
+pub(crate) trait Progress: Sync {
+    fn handled(&self, index: usize) -> impl Future<Output = ()> + Send;
+}
+
+impl Progress for () {
+    async fn handled(&self, _: usize) {}
+}
+
+/// What a record came to, before anything is put back.
+enum Handled {
+    Verdict(Verdict),
+    Defer(Box<Pending>),
+}
+
+impl<C: Consumer> Pipe<C> {
+    /// Handles a batch and answers for each of its records, before `deadline`.
+    ///
+    /// # Errors
+    /// When a record has no message id: it could not be reported failed, so the whole batch has to be.
+    pub(crate) async fn process(
+        &self,
+        messages: Vec<SqsMessage>,
+        deadline: Instant,
+        progress: &impl Progress,
+    ) -> Result<SqsBatchResponse, Error> {
+        let ids: Vec<String> = messages
+            .iter()
+            .map(|m| m.message_id.clone().unwrap_or_default())
+            .collect();
+        let counts: Vec<Option<u32>> = messages.iter().map(|m| receive_count(&m.attributes)).collect();
+        if let Some(index) = ids.iter().position(String::is_empty) {
+            let text = format!(
+                "record {index} of {} has no messageId; the whole batch is returned",
+                ids.len()
+            );
+            return Err(Error::new(text));
+        }
+        let (handlers_end, batch_end) = ends(deadline);
+        let time_left = TimeLeft::new(move || handlers_end.saturating_duration_since(Instant::now()));
+        let slots = Mutex::new(vec![None; ids.len()]);
+        let decide = |index: usize, verdict| {
+            if let Some(slot) = lock(&slots).get_mut(index) {
+                *slot = Some(verdict);
+            }
+        };
+        let run = Run {
+            handlers_end,
+            time_left,
+            progress,
+            decide: &decide,
+        };
+        // Handlers go on whatever the calls do: the groups wait for each other, never the handlers for a group.
+        let groups = Semaphore::new(GROUPS_AT_ONCE);
+        let work = stream::iter(lanes::<C>(messages))
+            .map(|lane| self.run_lane(lane, &run))
+            .buffer_unordered(self.concurrency)
+            .flat_map(stream::iter)
+            .chunks(GROUP)
+            .for_each_concurrent(None, |group| async {
+                let _turn = groups.acquire().await;
+                self.effects.apply(group, &decide).await;
+            });
+        let ended = timeout_at(batch_end, work).await.is_ok();
+        let slots = lock(&slots).clone();
+        if !ended {
+            log_unfinished(&ids, &counts, &slots);
+        }
+        Ok(response(ids, &slots))
+    }
+
+    /// Handles a lane's records, decides about those that end here, and gives back those that are put back.
+    async fn run_lane<P: Progress>(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_, P>) -> Vec<Pending> {
+        let mut put_back = Vec::new();
+        if C::WHOLE_BATCH {
+            let records = lane
+                .into_iter()
+                .map(|(index, message)| self.open(index, message, run))
+                .collect();
+            self.handle(records, run, &mut put_back).await;
+            return put_back;
+        }
+        let mut held = false;
+        for (index, message) in lane {
+            let mut record = self.open(index, message, run);
+            if held {
+                run.progress.handled(index).await;
+                self.know_last_attempt(&mut record).await;
+                let last = record.delivery.is_last_attempt();
+                let level = if last { Level::ERROR } else { Level::DEBUG };
+                record
+                    .span
+                    .in_scope(|| Line::default().write(level, "record_held"));
+                (run.decide)(index, Verdict::Fail);
+                continue;
+            }
+            let stops_group = record.delivery.is_fifo() && !self.effects.options.is_frigg();
+            let acked = self.handle(vec![record], run, &mut put_back).await;
+            held = stops_group && !acked;
+        }
+        put_back
+    }
+
+    fn open<P>(&self, index: usize, message: SqsMessage, run: &Run<'_, P>) -> Record {
+        let (now, options) = (self.effects.clock.now(), &self.effects.options);
+        let record = Record::open(index, message, now, options, run.time_left.clone());
+        if let Some(fault) = record.body.fault() {
+            let line = Line::default().with_skip("envelope_ignored", Some(fault.to_string()));
+            record
+                .span
+                .in_scope(|| line.write(Level::WARN, "envelope_ignored"));
+        }
+        record
+    }
+
+    /// Sends early ones back, calls the handler once for the others, and settles each. Whether all of them are done.
+    async fn handle<P: Progress>(
+        &self,
+        records: Vec<Record>,
+        run: &Run<'_, P>,
+        put_back: &mut Vec<Pending>,
+    ) -> bool {
+        let mut all_acked = true;
+        let mut due = Vec::with_capacity(records.len());
+        for mut record in records {
+            let (now, options) = (self.effects.clock.now(), &self.effects.options);
+            if record.delivery.retry_at.is_some_and(|at| at > now) {
+                let can = self.effects.capabilities(&mut record).await;
+                if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
+                    run.progress.handled(record.index).await;
+                    put_back.push(Pending::new(record, deferral, can, None));
+                    all_acked = false;
+                    continue;
+                }
+            }
+            self.know_last_attempt(&mut record).await;
+            due.push(record);
+        }
+        if due.is_empty() {
+            return all_acked;
+        }
+        let results = self.call(&due, run).await;
+        for (record, result) in due.into_iter().zip(results) {
+            let index = record.index;
+            run.progress.handled(index).await;
+            let handled = match result {
+                Ok(()) => self.succeeded(record).await,
+                Err(error) => self.failed(record, error).await,
+            };
+            all_acked &= matches!(handled, Handled::Verdict(Verdict::Ack));
+            match handled {
+                Handled::Verdict(verdict) => (run.decide)(index, verdict),
+                Handled::Defer(pending) => put_back.push(*pending),
+            }
+        }
+        all_acked
+    }
+
+    /// A first receive is not the last one. (A queue that allows one only is a mistake that a look-up for every message
+    /// would not mend.)
+    async fn know_last_attempt(&self, record: &mut Record) {
+        let again = record.delivery.receive_count.is_some_and(|count| count > 1);
+        if again && record.delivery.max_receive_count.is_none() {
+            self.effects.know_queue(record).await;
+        }
+    }
+
+    /// Calls the user's code: within the deadline, its panic caught. One result per record.
+    async fn call<P>(&self, records: &[Record], run: &Run<'_, P>) -> Vec<Result<(), HandlerError>> {
+        let jobs = records.iter().map(|record| RawJob {
+            body: (!record.bodiless).then(|| record.body.text()),
+            delivery: Arc::clone(&record.delivery),
+        });
+        let span = match records {
+            [record] => record.span.clone(),
+            _ => tracing::Span::current(),
+        };
+        let scope = self.scope(records, run.handlers_end);
+        let work = AssertUnwindSafe(scope.run(self.consumer.consume(jobs.collect())))
+            .catch_unwind()
+            .instrument(span);
+        let all = |error: &dyn Fn() -> HandlerError| records.iter().map(|_| Err(error())).collect();
+        // A handler must not even begin past its end; `timeout_at` alone would poll it once.
+        if Instant::now() >= run.handlers_end {
+            return all(&HandlerError::timed_out);
+        }
+        match timeout_at(run.handlers_end, work).await {
+            Ok(Ok(results)) => results,
+            Ok(Err(panic)) => all(&|| HandlerError::panicked(&*panic)),
+            Err(_) => all(&HandlerError::timed_out),
+        }
+    }
+
+    /// What a client inside the handler may do: until when, and how long it may wait there. A record that can be put
+    /// back does not wait in a paid function at all.
+    fn scope(&self, records: &[Record], handlers_end: Instant) -> Scope {
+        let frigg = self.effects.options.is_frigg();
+        let can_defer =
+            |record: &Record| record.delivery.queue_arn.is_some() && !(frigg && record.delivery.is_fifo());
+        let left = handlers_end.saturating_duration_since(Instant::now());
+        Scope {
+            deadline: self.effects.clock.now().checked_add(left).ok(),
+            max_in_process_wait: Some(if records.iter().all(can_defer) {
+                Duration::ZERO
+            } else {
+                MAX_WAIT_UNDEFERRED
+            }),
+        }
+    }
+
+    async fn succeeded(&self, record: Record) -> Handled {
+        let again =
+            record.delivery.deferrals > 0 || record.delivery.receive_count.is_some_and(|count| count > 1);
+        if again {
+            self.effects.clear_state(&record).await;
+        }
+        record
+            .span
+            .in_scope(|| Line::default().write(Level::DEBUG, "record_succeeded"));
+        Handled::Verdict(Verdict::Ack)
+    }
+
+    async fn failed(&self, mut record: Record, error: HandlerError) -> Handled {
+        let limit = error.limit().cloned();
+        let (failure, limit) = match self.judge(&error, limit, &record.delivery) {
+            Ok(judged) => judged,
+            Err(panicked) => return fail_with(&record, &panicked),
+        };
+        let failure = match &limit {
+            Some(limit) => Failure::Limited(limit),
+            None => failure,
+        };
+        if let Failure::Retryable = failure {
+            return fail_with(&record, &error);
+        }
+        let can = self.effects.capabilities(&mut record).await;
+        let (now, random) = (self.effects.clock.now(), self.effects.clock.random());
+        let decision = plan(now, random, failure, &record.delivery, &self.effects.options, can);
+        match (decision, limit) {
+            (Decision::Defer(deferral), Some(limit)) => Handled::Defer(Box::new(Pending::new(
+                record,
+                deferral,
+                can,
+                Some((error, limit)),
+            ))),
+            (Decision::Bury(burial), limit) => {
+                Handled::Verdict(self.effects.bury(&record, &burial, &error, limit.as_ref()).await)
+            }
+            (Decision::Discard, _) => {
+                let line = Line::of_error(&error, record.body.text());
+                record.span.in_scope(|| line.write(Level::ERROR, "record_halted"));
+                Handled::Verdict(Verdict::Ack)
+            }
+            (Decision::Fail(Refusal::NotLimited), _) | (Decision::Fail(_) | Decision::Defer(_), None) => {
+                fail_with(&record, &error)
+            }
+            (Decision::Fail(refusal), Some(limit)) => {
+                self.refused(&record, &error, refusal, &limit).await;
+                Handled::Verdict(Verdict::Fail)
+            }
+        }
+    }
+
+    /// The failure, and the limit when it is one, after the application had its word. An application that panics over
+    /// it fails this record only.
+    fn judge<'e>(
+        &self,
+        error: &'e HandlerError,
+        limit: Option<Limit>,
+        delivery: &Delivery,
+    ) -> Result<(Failure<'e>, Option<Limit>), HandlerError> {
+        let Some(limit) = limit else {
+            return Ok((error.failure(), None));
+        };
+        let word = match &self.on_limit {
+            Some(hook) => catch_unwind(AssertUnwindSafe(|| hook(&limit, delivery)))
+                .map_err(|panic| HandlerError::panicked(&*panic))?,
+            None => OnLimit::Defer,
+        };
+        Ok(match word {
+            OnLimit::Defer => (Failure::Retryable, Some(limit)),
+            OnLimit::DeferUntil(at) => {
+                let mut limit = limit;
+                limit.retry_at = Some(at);
+                (Failure::Retryable, Some(limit))
+            }
+            OnLimit::Fail => (Failure::Retryable, None),
+            OnLimit::Permanent => (Failure::Permanent, None),
+        })
+    }
+
+    /// A limited record that is not put back: state and one line.
+    async fn refused(&self, record: &Record, error: &HandlerError, refusal: Refusal, limit: &Limit) {
+        let effects = &self.effects;
+        let line = Line::of_limit(error, limit, record.body.text());
+        let skipped = match refusal {
+            Refusal::Capped(capped) => {
+                let line = effects.capped(record, limit, line, &capped).await;
+                return effects.log_lost_or(record, line, "record_deferral_capped");
+            }
+            Refusal::NoRetryAt => "no_retry_at",
+            Refusal::NoWayBack => "no_way_back",
+            _ => "no_event_source",
+        };
+        effects.log_lost_or(record, line.with_skip(skipped, None), "record_failed");
+    }
+}
+
+/// What all records of a batch share.
+struct Run<'p, P> {
+    handlers_end: Instant,
+    time_left: TimeLeft,
+    progress: &'p P,
+    decide: Decide<'p>,
+}
+
+/// An ordinary failure: one line, and the queue delivers the message again.
+fn fail_with(record: &Record, error: &HandlerError) -> Handled {
+    record
+        .span
+        .in_scope(|| Line::of_error(error, record.body.text()).write(Level::WARN, "record_failed"));
+    Handled::Verdict(Verdict::Fail)
+}
+
+/// What is not confirmed when the batch must answer counts as failed: perhaps done twice, never lost.
+fn log_unfinished(ids: &[String], counts: &[Option<u32>], slots: &[Option<Verdict>]) {
+    let error = HandlerError::unconfirmed();
+    for ((id, count), slot) in ids.iter().zip(counts).zip(slots) {
+        if slot.is_none() {
+            span_of(id, *count).in_scope(|| Line::of_error(&error, "").write(Level::WARN, "record_failed"));
+        }
+    }
+}
+
+/// Records that must not overtake each other are in one lane, in order.
+fn lanes<C: Consumer>(messages: Vec<SqsMessage>) -> Vec<Vec<(usize, SqsMessage)>> {
+    let messages = messages.into_iter().enumerate();
+    if C::WHOLE_BATCH {
+        return vec![messages.collect()];
+    }
+    let mut lanes: Vec<Vec<(usize, SqsMessage)>> = Vec::new();
+    let mut lane_of_group = HashMap::new();
+    for (index, message) in messages {
+        let fifo = message
+            .event_source_arn
+            .as_deref()
+            .is_some_and(|arn| arn.ends_with(".fifo"));
+        let group = message.attributes.get("MessageGroupId").filter(|_| fifo).cloned();
+        let next = lanes.len();
+        let lane = group.map_or(next, |group| *lane_of_group.entry(group).or_insert(next));
+        match lanes.get_mut(lane) {
+            Some(lane) => lane.push((index, message)),
+            None => lanes.push(vec![(index, message)]),
+        }
+    }
+    lanes
+}
+
+/// When handlers and when the batch must have ended, so that the answer is there by `deadline`.
+fn ends(deadline: Instant) -> (Instant, Instant) {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let handlers = (left / 5).min(MAX_RESERVE);
+    let answer = (left / 50).min(MAX_RESERVE / 10);
+    (deadline - handlers, deadline - answer)
+}
+
+/// Each failed id once, in the order of the batch: an id that failed once is failed.
+fn response(ids: Vec<String>, slots: &[Option<Verdict>]) -> SqsBatchResponse {
+    let mut seen = HashSet::new();
+    let mut response = SqsBatchResponse::default();
+    for (id, slot) in ids.into_iter().zip(slots) {
+        if *slot != Some(Verdict::Ack) && seen.insert(id.clone()) {
+            let mut failure = BatchItemFailure::default();
+            failure.item_identifier = id;
+            response.batch_item_failures.push(failure);
+        }
+    }
+    response
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

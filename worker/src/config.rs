@@ -1,0 +1,98 @@
+//! The worker's settings, from the environment.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use frigg_core::deferral::{BadValue, Options, positive_integer};
+
+/// What a worker is told by its environment. Variables with Frigg's names mean what they mean to Frigg.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// Caps and behaviour of deferrals.
+    pub options: Options,
+    /// `FRIGG_CONCURRENCY`: records of a batch handled at once. Default 10.
+    pub concurrency: NonZeroUsize,
+    /// The schedule tier; `None` turns it off.
+    pub scheduling: Option<Scheduling>,
+    /// `FRIGG_QUEUE_URL`: the queue to poll outside Lambda.
+    pub queue_url: Option<String>,
+    /// `FRIGG_BATCH_SECONDS`: how long a polled batch may take. Default 300 s. (Under Lambda, its deadline rules.)
+    pub batch_time: Duration,
+    /// `FRIGG_DRAIN_SECONDS`: how long running handlers may go on after SIGTERM. Default 30 s.
+    pub drain_time: Duration,
+}
+
+/// What creating schedules needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scheduling {
+    /// `SCHEDULER_ROLE_ARN`: the role that the scheduler sends with.
+    pub role_arn: String,
+    /// `SCHEDULE_GROUP_NAME`. Default `frigg-integration-schedules`.
+    pub group: String,
+    /// `FRIGG_SCHEDULE_DLQ_ARN`: a standard queue for what could not be delivered.
+    pub dead_letter_arn: Option<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            options: Options::default(),
+            concurrency: DEFAULT_CONCURRENCY,
+            scheduling: None,
+            queue_url: None,
+            batch_time: Duration::from_secs(300),
+            drain_time: Duration::from_secs(30),
+        }
+    }
+}
+
+const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).unwrap();
+
+impl Config {
+    /// Reads the settings through `variable`. Values that cannot be used leave the default and are returned, for one
+    /// WARN each.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> (Config, Vec<BadValue>) {
+        let (options, mut bad) = Options::from_variables(&variable);
+        let text = |name: &str| {
+            variable(name)
+                .map(|text| text.trim().to_owned())
+                .filter(|text| !text.is_empty())
+        };
+        let defaults = Config::default();
+        let mut number = |name, default: u64| {
+            let Some(text) = text(name) else { return default };
+            positive_integer(&text).unwrap_or_else(|| {
+                bad.push(BadValue::new(name, &text, &default.to_string()));
+                default
+            })
+        };
+        let concurrency = number("FRIGG_CONCURRENCY", DEFAULT_CONCURRENCY.get() as u64);
+        let config = Config {
+            concurrency: usize::try_from(concurrency)
+                .ok()
+                .and_then(NonZeroUsize::new)
+                .unwrap_or(NonZeroUsize::MAX),
+            batch_time: Duration::from_secs(number("FRIGG_BATCH_SECONDS", defaults.batch_time.as_secs())),
+            drain_time: Duration::from_secs(number("FRIGG_DRAIN_SECONDS", defaults.drain_time.as_secs())),
+            scheduling: Scheduling::from_variables(text),
+            queue_url: text("FRIGG_QUEUE_URL"),
+            options,
+        };
+        (config, bad)
+    }
+}
+
+impl Scheduling {
+    fn from_variables(text: impl Fn(&str) -> Option<String>) -> Option<Scheduling> {
+        let role_arn = text("SCHEDULER_ROLE_ARN")?;
+        if text("SCHEDULER_PROVIDER").as_deref() == Some("mock") {
+            return None;
+        }
+        Some(Scheduling {
+            role_arn,
+            group: text("SCHEDULE_GROUP_NAME").unwrap_or_else(|| "frigg-integration-schedules".to_owned()),
+            dead_letter_arn: text("FRIGG_SCHEDULE_DLQ_ARN"),
+        })
+    }
+}

@@ -1,0 +1,262 @@
+//! What a user writes: [`Handler`] for one record, [`BatchHandler`] for a whole batch.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use frigg_core::delivery::Delivery;
+use serde::de::DeserializeOwned;
+
+use crate::error::HandlerError;
+
+/// One message and the facts of its delivery.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Job<T> {
+    /// The decoded body, without the `_frigg` envelope.
+    pub message: T,
+    /// Receive count, attributes, time left, …
+    pub delivery: Arc<Delivery>,
+}
+
+impl<T> Job<T> {
+    /// For tests of handlers.
+    pub fn new(message: T, delivery: impl Into<Arc<Delivery>>) -> Self {
+        Job {
+            message,
+            delivery: delivery.into(),
+        }
+    }
+}
+
+/// Handles one message at a time.
+///
+/// At least once: a message can come again after it was handled, so a handler's work is idempotent. Where the last
+/// attempt needs a goodbye (a run to be marked failed), check
+/// [`is_last_attempt`](Delivery::is_last_attempt) first and return the error all the same; ending the run there also
+/// ends one that could still be deferred, so leave rate limits alone.
+pub trait Handler: Send + Sync + 'static {
+    /// Any [`DeserializeOwned`] type, or [`Raw`] for the undecoded body.
+    type Message: Message;
+    /// Any error; see [`HandlerError`] for what becomes of it.
+    type Error: Into<HandlerError>;
+
+    /// Does the work. Dropped at the batch's deadline.
+    fn handle(&self, job: Job<Self::Message>) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
+
+/// Handles a whole batch at once, for bulk APIs. Run it with [`PerBatch`].
+pub trait BatchHandler: Send + Sync + 'static {
+    /// Any [`DeserializeOwned`] type, or [`Raw`].
+    type Message: Message;
+    /// Any error; see [`HandlerError`].
+    type Error: Into<HandlerError>;
+
+    /// Does the work: one result per job, in order. With any other number of results all jobs count as failed.
+    ///
+    /// On a FIFO queue the jobs are in order, and it is the handler that stops a group after a failure.
+    fn handle_batch(
+        &self,
+        jobs: Vec<Job<Self::Message>>,
+    ) -> impl Future<Output = Vec<Result<(), Self::Error>>> + Send;
+}
+
+/// A body that a handler can take.
+pub trait Message: Sized + Send + 'static {
+    /// Decodes a body.
+    ///
+    /// # Errors
+    /// When the body does not have this form. The error must not quote the body.
+    fn decode(body: &str) -> Result<Self, DecodeError>;
+}
+
+impl<T: DeserializeOwned + Send + 'static> Message for T {
+    fn decode(body: &str) -> Result<Self, DecodeError> {
+        serde_json::from_str(body).map_err(|error| DecodeError::from_json(&error))
+    }
+}
+
+/// The body as it came, without the envelope.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(pub String);
+
+/// Its length: a body belongs in no log.
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Raw({} bytes)", self.0.len())
+    }
+}
+
+impl Message for Raw {
+    fn decode(body: &str) -> Result<Self, DecodeError> {
+        Ok(Raw(body.to_owned()))
+    }
+}
+
+/// A body that does not decode: says where, never what stood there (serde_json's own text quotes it).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecodeError(String);
+
+impl DecodeError {
+    /// `what` is wrong; it must not quote the body.
+    pub fn new(what: impl Into<String>) -> Self {
+        DecodeError(what.into())
+    }
+
+    pub(crate) fn from_json(error: &serde_json::Error) -> Self {
+        use serde_json::error::Category;
+        let what = match error.classify() {
+            Category::Syntax => "the body is not JSON",
+            Category::Eof => "the body is cut short",
+            Category::Data => "the body does not have the form that the handler takes",
+            Category::Io => "the body cannot be read",
+        };
+        DecodeError(format!(
+            "{what} (line {}, column {})",
+            error.line(),
+            error.column()
+        ))
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// A closure as a [`Handler`].
+///
+/// ```
+/// use frigg_worker::{HandlerError, Job, handler_fn};
+///
+/// let handler = handler_fn(|job: Job<serde_json::Value>| async move {
+///     println!("{}", job.message["id"]);
+///     Ok::<(), HandlerError>(())
+/// });
+/// ```
+pub fn handler_fn<T, E, F, Fut>(f: F) -> HandlerFn<T, F>
+where
+    T: Message,
+    E: Into<HandlerError>,
+    F: Fn(Job<T>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send,
+{
+    HandlerFn {
+        f,
+        message: PhantomData,
+    }
+}
+
+/// See [`handler_fn`].
+pub struct HandlerFn<T, F> {
+    f: F,
+    message: PhantomData<fn(T)>,
+}
+
+impl<T, F> fmt::Debug for HandlerFn<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HandlerFn")
+    }
+}
+
+impl<T, E, F, Fut> Handler for HandlerFn<T, F>
+where
+    T: Message,
+    E: Into<HandlerError>,
+    F: Fn(Job<T>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send,
+{
+    type Message = T;
+    type Error = E;
+
+    fn handle(&self, job: Job<T>) -> impl Future<Output = Result<(), E>> + Send {
+        (self.f)(job)
+    }
+}
+
+/// Runs a [`BatchHandler`]: `Worker::from_env(PerBatch(handler))`.
+#[derive(Debug, Clone)]
+pub struct PerBatch<H>(pub H);
+
+/// An undecoded job, as the batch code has it.
+#[expect(missing_debug_implementations, reason = "it is a body")]
+pub struct RawJob<'a> {
+    /// `None`: the record had none.
+    pub(crate) body: Option<&'a str>,
+    pub(crate) delivery: Arc<Delivery>,
+}
+
+/// How the batch code calls a user's handler. Implemented for every [`Handler`] and for [`PerBatch`].
+pub trait Consumer: Send + Sync + 'static {
+    /// Whether one call takes the whole batch, or one record.
+    #[doc(hidden)]
+    const WHOLE_BATCH: bool;
+
+    /// Decodes and handles; one result per job.
+    #[doc(hidden)]
+    fn consume(&self, jobs: Vec<RawJob<'_>>) -> impl Future<Output = Vec<Result<(), HandlerError>>> + Send;
+}
+
+impl<H: Handler> Consumer for H {
+    const WHOLE_BATCH: bool = false;
+
+    async fn consume(&self, jobs: Vec<RawJob<'_>>) -> Vec<Result<(), HandlerError>> {
+        let mut results = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            results.push(match decode::<H::Message>(job.body) {
+                Ok(message) => self
+                    .handle(Job::new(message, job.delivery))
+                    .await
+                    .map_err(Into::into),
+                Err(error) => Err(HandlerError::unreadable(error)),
+            });
+        }
+        results
+    }
+}
+
+impl<H: BatchHandler> Consumer for PerBatch<H> {
+    const WHOLE_BATCH: bool = true;
+
+    async fn consume(&self, jobs: Vec<RawJob<'_>>) -> Vec<Result<(), HandlerError>> {
+        let mut readable = Vec::with_capacity(jobs.len());
+        let faults: Vec<Option<DecodeError>> = jobs
+            .into_iter()
+            .map(|job| {
+                decode::<H::Message>(job.body)
+                    .map(|message| readable.push(Job::new(message, job.delivery)))
+                    .err()
+            })
+            .collect();
+        let expected = readable.len();
+        let mut results = if expected == 0 {
+            Vec::new()
+        } else {
+            self.0.handle_batch(readable).await
+        };
+        let given = results.len();
+        if given != expected {
+            results.clear();
+        }
+        let mut results = results.into_iter();
+        let mut next = || match results.next() {
+            Some(result) => result.map_err(Into::into),
+            None => Err(format!("the batch handler gave {given} results for {expected} messages").into()),
+        };
+        faults
+            .into_iter()
+            .map(|fault| match fault {
+                Some(error) => Err(HandlerError::unreadable(error)),
+                None => next(),
+            })
+            .collect()
+    }
+}
+
+fn decode<T: Message>(body: Option<&str>) -> Result<T, DecodeError> {
+    T::decode(body.ok_or_else(|| DecodeError::new("the record has no body"))?)
+}

@@ -1,0 +1,39 @@
+//! AWS Lambda workers on SQS for queue work that calls rate-limited APIs.
+
+mod answer;
+mod aws;
+mod batch;
+mod clock;
+mod config;
+mod dead_letter;
+mod effects;
+mod error;
+mod handler;
+pub mod log;
+pub mod ports;
+mod queues;
+mod record;
+mod report;
+mod rest;
+mod router;
+pub mod run_state;
+mod runtime;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
+mod worker;
+
+pub use answer::read_limit;
+pub use aws::{Aws, AwsScheduler, AwsSqs};
+pub use batch::OnLimit;
+pub use clock::Clock;
+pub use config::{Config, Scheduling};
+pub use error::{BoxError, Error, HandlerError};
+pub use frigg_core as core;
+pub use frigg_core::deferral::{Limits, Options};
+pub use frigg_core::delivery::Delivery;
+pub use frigg_core::rate_limit::RateLimited;
+pub use handler::{
+    BatchHandler, Consumer, DecodeError, Handler, HandlerFn, Job, Message, PerBatch, Raw, handler_fn,
+};
+pub use router::Router;
+pub use worker::Worker;

@@ -1,0 +1,213 @@
+//! JSON lines: one object a line, with the fields of the surrounding spans, dotted names nested.
+//!
+//! `messageId` and `receiveCount` are fields of a record's span, so they are on every line that is written while a
+//! record is handled, the handler's own included.
+
+use std::fmt;
+use std::io::Write as _;
+
+use frigg_core::deferral::BadValue;
+use frigg_core::time;
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::clock::Clock;
+
+/// Installs JSON lines on standard output, unless the program has set up logging of its own.
+///
+/// The level comes from `RUST_LOG` (`debug`, `info,my_crate=debug`), else `AWS_LAMBDA_LOG_LEVEL` (`DEBUG`), else it is
+/// `INFO`. A value that cannot be read counts as unset, and one WARN says so. Lines of level TRACE from the AWS clients
+/// and the Lambda runtime are never written: they quote bodies.
+pub fn init(variable: impl Fn(&str) -> Option<String>) {
+    let (levels, bad) = levels(variable);
+    let lines = JsonLines::new(Clock::system(), |line| {
+        // Nothing can be done about a closed standard output.
+        let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
+    });
+    let _ = tracing_subscriber::registry()
+        .with(lines.with_filter(of_levels(levels)))
+        .try_init();
+    bad.iter().for_each(bad_setting);
+}
+
+/// One WARN for a variable that cannot be used.
+pub(crate) fn bad_setting(bad: &BadValue) {
+    tracing::warn!(
+        target: "frigg.worker", eventName = "frigg.worker.bad_setting",
+        variable = bad.name, value = bad.value, default = bad.default, "{bad}",
+    );
+}
+
+fn levels(variable: impl Fn(&str) -> Option<String>) -> (Targets, Vec<BadValue>) {
+    let mut bad = Vec::new();
+    let mut read = |name: &'static str, parse: fn(&str) -> Option<Targets>| {
+        let text = variable(name)?.trim().to_owned();
+        let levels = parse(&text);
+        if levels.is_none() && !text.is_empty() {
+            bad.push(BadValue::new(name, &text, "INFO"));
+        }
+        levels
+    };
+    let everything = |level: LevelFilter| Targets::new().with_default(level);
+    let rust_log = read("RUST_LOG", |text| text.parse().ok().filter(|_| !text.is_empty()));
+    // A name that is no level would be a target here, and silence all others.
+    let of_lambda = read("AWS_LAMBDA_LOG_LEVEL", |text| {
+        let fatal = text.eq_ignore_ascii_case("fatal");
+        let level = if fatal {
+            Some(LevelFilter::ERROR)
+        } else {
+            text.parse().ok()
+        };
+        level.map(|level| Targets::new().with_default(level))
+    });
+    let levels = rust_log
+        .or(of_lambda)
+        .unwrap_or_else(|| everything(LevelFilter::INFO));
+    (levels, bad)
+}
+
+/// Crates that write whole payloads at TRACE: the Lambda event, a request to SQS with its bodies, bytes of a connection.
+const QUOTE_BODIES: [&str; 6] = ["aws_", "h2", "hyper", "lambda_http", "lambda_runtime", "rustls"];
+
+/// Whether a line could show a message's body. Those are not written whatever the level: a body belongs in no log.
+fn quotes_bodies(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() == Level::TRACE
+        && QUOTE_BODIES
+            .iter()
+            .any(|name| metadata.target().starts_with(name))
+}
+
+/// The runtime's own spans are never filtered out: their fields belong on the lines of others too.
+fn of_levels<S>(levels: Targets) -> impl Filter<S> {
+    let hint = Filter::<S>::max_level_hint(&levels).map(|hint| hint.max(LevelFilter::ERROR));
+    let enabled = move |metadata: &Metadata<'_>| {
+        let own_span = metadata.is_span() && metadata.target() == "frigg.worker";
+        own_span || (levels.would_enable(metadata.target(), metadata.level()) && !quotes_bodies(metadata))
+    };
+    match hint {
+        Some(hint) => FilterFn::new(enabled).with_max_level_hint(hint),
+        None => FilterFn::new(enabled),
+    }
+}
+
+/// The layer that writes the lines.
+pub struct JsonLines<W> {
+    clock: Clock,
+    write: W,
+}
+
+impl<W: Fn(&str) + 'static> JsonLines<W> {
+    /// Gives each line, without a line feed, to `write`.
+    pub fn new(clock: Clock, write: W) -> Self {
+        JsonLines { clock, write }
+    }
+}
+
+impl<W> fmt::Debug for JsonLines<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JsonLines")
+    }
+}
+
+/// What every line begins with.
+const HEAD: [&str; 3] = ["timestamp", "level", "logger"];
+
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl<S, W> Layer<S> for JsonLines<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: Fn(&str) + 'static,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        for span in context
+            .event_scope(event)
+            .into_iter()
+            .flat_map(|scope| scope.from_root())
+        {
+            if let Some(of_span) = span.extensions().get::<Fields>() {
+                fields.0.extend(of_span.0.clone());
+            }
+        }
+        event.record(&mut fields);
+        let metadata = event.metadata();
+        // The keys that a reader looks for first come first; a map would sort them in.
+        let head = serde_json::json!(time::iso(self.clock.now()));
+        let logger = Value::from(metadata.target());
+        let mut line = format!(
+            r#"{{"timestamp":{head},"level":"{}","logger":{logger}"#,
+            metadata.level()
+        );
+        for (key, value) in &fields.0 {
+            line.push_str(&format!(",{}:{value}", Value::from(key.as_str())));
+        }
+        line.push('}');
+        (self.write)(&line);
+    }
+}
+
+impl Fields {
+    fn set(&mut self, field: &Field, value: Value) {
+        match field.name().split_once('.') {
+            // The line has these by itself; a second one would hide them from most readers.
+            None if HEAD.contains(&field.name()) => drop(self.0.insert(format!("{}_", field.name()), value)),
+            None => drop(self.0.insert(field.name().to_owned(), value)),
+            Some((outer, inner)) => {
+                let object = self.0.entry(outer).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(members) = object {
+                    members.insert(inner.to_owned(), value);
+                }
+            }
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, value.into());
+    }
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.into());
+    }
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.into());
+    }
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value.into());
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, value.into());
+    }
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, format!("{value:?}").into());
+    }
+}
+
+#[cfg(test)]
+#[path = "log_tests.rs"]
+mod tests;

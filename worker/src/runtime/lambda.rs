@@ -1,0 +1,62 @@
+//! Under Lambda: one batch per invocation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use jiff::{SignedDuration, Timestamp};
+use lambda_runtime::{LambdaEvent, Runtime, service_fn};
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use crate::batch::Pipe;
+use crate::error::{BoxError, Error};
+use crate::handler::Consumer;
+
+/// Serves invocations; several at once where `AWS_LAMBDA_MAX_CONCURRENCY` says so.
+pub(crate) async fn run<C: Consumer>(pipe: Pipe<C>) -> Result<(), Error> {
+    let pipe = Arc::new(pipe);
+    let service = service_fn(move |event: LambdaEvent<SqsEvent>| {
+        let pipe = Arc::clone(&pipe);
+        async move { invoke(&pipe, event).await }
+    });
+    let served = Runtime::new(service).run_concurrent().await;
+    served.map_err(|error| Error::with_source("the Lambda Runtime API failed", error))
+}
+
+async fn invoke<C: Consumer>(
+    pipe: &Pipe<C>,
+    event: LambdaEvent<SqsEvent>,
+) -> Result<SqsBatchResponse, BoxError> {
+    let deadline = Instant::now() + time_left(pipe.effects.clock.now(), event.context.deadline);
+    let span =
+        tracing::error_span!(target: "frigg.worker", "invocation", requestId = event.context.request_id);
+    pipe.process(event.payload.records, deadline, &())
+        .instrument(span)
+        .await
+        .map_err(Into::into)
+}
+
+/// Lambda tells its deadline in milliseconds since 1970. One that cannot be read is Lambda's longest, 15 minutes.
+fn time_left(now: Timestamp, deadline_ms: u64) -> Duration {
+    let deadline = i64::try_from(deadline_ms)
+        .ok()
+        .and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let left = deadline.map_or(SignedDuration::from_mins(15), |deadline| {
+        deadline.duration_since(now)
+    });
+    Duration::try_from(left).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_is_lambdas_own() {
+        let now = Timestamp::from_millisecond(1_000).unwrap();
+        assert_eq!(time_left(now, 31_000), Duration::from_secs(30));
+        assert_eq!(time_left(now, 1), Duration::ZERO);
+        assert_eq!(time_left(now, u64::MAX), Duration::from_secs(900));
+    }
+}

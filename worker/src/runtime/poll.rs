@@ -1,0 +1,356 @@
+//! Outside Lambda: long polling with the same batch code.
+//!
+//! It holds no more messages than it has free slots, so that none waits in memory while its visibility timeout runs
+//! down; and it keeps the timeout of those alive whose handlers run.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lambda_events::sqs::SqsMessage;
+use frigg_core::delivery::QueueArn;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::batch::{Pipe, Progress};
+use crate::config::Config;
+use crate::error::Error;
+use crate::handler::Consumer;
+use crate::ports::{CallError, Sqs, VisibilityRequest};
+use crate::queues::too_few_receives;
+
+/// SQS's longest wait for a message.
+const RECEIVE_WAIT: Duration = Duration::from_secs(20);
+/// A receive that is under way when the worker stops may still bring messages: it is awaited this much longer.
+const LAST_RECEIVE_GRACE: Duration = Duration::from_secs(5);
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const LAST_BACKOFF: Duration = Duration::from_secs(60);
+const WARN_EVERY: Duration = Duration::from_secs(60);
+const DEFAULT_VISIBILITY: Duration = Duration::from_secs(30);
+const BATCH: usize = 10;
+/// SQS hides no message for longer.
+const LONGEST_BATCH: Duration = Duration::from_secs(12 * 3600);
+
+/// Polls until `stop` is ready, then ends what is running.
+pub(crate) async fn run<C: Consumer>(
+    pipe: Pipe<C>,
+    config: &Config,
+    url: &str,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), Error> {
+    let (stopper, stopping) = watch::channel(false);
+    let mut polling = pin!(poll(pipe, config, url, stopping));
+    tokio::select! {
+        result = &mut polling => return result,
+        () = stop => {}
+    }
+    let _ = stopper.send(true);
+    polling.await
+}
+
+async fn poll<C: Consumer>(
+    pipe: Pipe<C>,
+    config: &Config,
+    url: &str,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), Error> {
+    let sqs = Arc::clone(&pipe.effects.sqs);
+    let mut trouble = Trouble::default();
+    let Some(queue) = find_queue(&pipe, &*sqs, url, &mut stopping, &mut trouble).await? else {
+        return Ok(());
+    };
+    let shared = Arc::new(Shared {
+        pipe,
+        queue,
+        batch_time: config.batch_time,
+    });
+    let slots = Arc::new(Semaphore::new(
+        config.concurrency.get().min(Semaphore::MAX_PERMITS),
+    ));
+    let mut batches = JoinSet::new();
+    tracing::info!(target: "frigg.worker", eventName = "frigg.worker.polling", queue = shared.queue.arn.name());
+
+    while !*stopping.borrow() {
+        let Some(mut permits) = until_stop(&mut stopping, free_slots(&slots)).await else {
+            break;
+        };
+        let wanted = u32::try_from(permits.num_permits()).unwrap_or(u32::MAX);
+        let mut receiving = pin!(sqs.receive(url, wanted, RECEIVE_WAIT));
+        let received = match until_stop(&mut stopping, &mut receiving).await {
+            Some(received) => received,
+            // SQS may give a message to this call even now; dropped, it would stay hidden for its whole timeout.
+            None => match timeout(RECEIVE_WAIT + LAST_RECEIVE_GRACE, receiving).await {
+                Ok(received) => received,
+                Err(_) => break,
+            },
+        };
+        match received {
+            Ok(messages) => {
+                trouble.over();
+                let held = permits.split(messages.len());
+                if !messages.is_empty() {
+                    let shared = Arc::clone(&shared);
+                    batches.spawn(async move {
+                        shared.work(messages).await;
+                        drop(held);
+                    });
+                }
+            }
+            Err(error) => {
+                drop(permits);
+                let pause = trouble.pause("receive_failed", &error);
+                until_stop(&mut stopping, sleep(pause)).await;
+            }
+        }
+        while batches.try_join_next().is_some() {}
+    }
+    drain(batches, config.drain_time).await;
+    Ok(())
+}
+
+/// All free slots, at least one, at most what one receive can fill.
+async fn free_slots(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    let first = Arc::clone(slots).acquire_owned().await;
+    #[expect(clippy::expect_used, reason = "the semaphore is never closed")]
+    let mut permits = first.expect("an open semaphore");
+    while permits.num_permits() < BATCH {
+        match Arc::clone(slots).try_acquire_owned() {
+            Ok(more) => permits.merge(more),
+            Err(_) => break,
+        }
+    }
+    permits
+}
+
+/// `None` when the worker has to stop first.
+async fn until_stop<T>(stopping: &mut watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        _ = stopping.wait_for(|stop| *stop) => None,
+    }
+}
+
+/// Lets running batches end, within a bound.
+async fn drain(mut batches: JoinSet<()>, bound: Duration) {
+    let all = async { while batches.join_next().await.is_some() {} };
+    if timeout(bound, all).await.is_err() {
+        tracing::warn!(
+            target: "frigg.worker", eventName = "frigg.worker.drain_ended", batches = batches.len(),
+            "handlers were still running when the time to stop was over; their messages come back by themselves",
+        );
+    }
+}
+
+/// Asks the queue for its ARN and its visibility timeout; `None` when the worker has to stop first.
+async fn find_queue<C>(
+    pipe: &Pipe<C>,
+    sqs: &dyn Sqs,
+    url: &str,
+    stopping: &mut watch::Receiver<bool>,
+    trouble: &mut Trouble,
+) -> Result<Option<Queue>, Error> {
+    loop {
+        let Some(answer) = until_stop(stopping, sqs.queue_attributes(url)).await else {
+            return Ok(None);
+        };
+        match answer {
+            Ok(attributes) => {
+                let Some(arn) = attributes.arn.clone() else {
+                    return Err(Error::new(
+                        "the queue of FRIGG_QUEUE_URL tells no ARN; is the URL a queue's?",
+                    ));
+                };
+                if let Some(fault) = too_few_receives(&arn, &attributes, &pipe.effects.options) {
+                    return Err(Error::new(fault));
+                }
+                trouble.over();
+                pipe.effects.queues.remember(arn.clone(), url).await;
+                let visibility = attributes.visibility_timeout.unwrap_or(DEFAULT_VISIBILITY);
+                return Ok(Some(Queue {
+                    arn,
+                    url: url.to_owned(),
+                    visibility,
+                }));
+            }
+            Err(error) => {
+                let pause = trouble.pause("queue_unreachable", &error);
+                if until_stop(stopping, sleep(pause)).await.is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+/// Growing pauses, and one WARN a minute instead of a flood.
+#[derive(Default)]
+struct Trouble {
+    pause: Option<Duration>,
+    warned_at: Option<Instant>,
+}
+
+impl Trouble {
+    fn over(&mut self) {
+        self.pause = None;
+    }
+
+    fn pause(&mut self, event: &'static str, error: &CallError) -> Duration {
+        let pause = self
+            .pause
+            .map_or(FIRST_BACKOFF, |last| (last * 2).min(LAST_BACKOFF));
+        self.pause = Some(pause);
+        if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            self.warned_at = Some(Instant::now());
+            tracing::warn!(
+                target: "frigg.worker",
+                eventName = tracing::field::display(format_args!("frigg.worker.{event}")),
+                "error.type" = "CallError", "error.message" = %error,
+                "the queue does not answer; trying again until it does",
+            );
+        }
+        pause
+    }
+}
+
+struct Queue {
+    arn: QueueArn,
+    url: String,
+    visibility: Duration,
+}
+
+struct Shared<C> {
+    pipe: Pipe<C>,
+    queue: Queue,
+    batch_time: Duration,
+}
+
+impl<C: Consumer> Shared<C> {
+    async fn work(&self, mut messages: Vec<SqsMessage>) {
+        for message in &mut messages {
+            message.event_source_arn = Some(self.queue.arn.to_string());
+        }
+        let acks: Vec<(String, String)> = messages
+            .iter()
+            .map(|m| {
+                (
+                    m.message_id.clone().unwrap_or_default(),
+                    m.receipt_handle.clone().unwrap_or_default(),
+                )
+            })
+            .collect();
+        let handles = acks
+            .iter()
+            .map(|(_, handle)| handle.clone())
+            .enumerate()
+            .collect();
+        let alive = KeepAlive {
+            handles: Mutex::new(handles),
+        };
+        let now = Instant::now();
+        let deadline = now.checked_add(self.batch_time).unwrap_or(now + LONGEST_BATCH);
+        let processed = tokio::select! {
+            processed = self.pipe.process(messages, deadline, &alive) => processed,
+            never = alive.beat(&*self.pipe.effects.sqs, &self.queue) => match never {},
+        };
+        match processed {
+            Ok(response) => {
+                let failed = |id: &str| {
+                    response
+                        .batch_item_failures
+                        .iter()
+                        .any(|item| item.item_identifier == id)
+                };
+                self.delete(acks.into_iter().filter(|(id, _)| !failed(id)).collect())
+                    .await;
+            }
+            Err(error) => tracing::error!(
+                target: "frigg.worker", eventName = "frigg.worker.batch_failed",
+                "error.type" = "Error", "error.message" = %error,
+            ),
+        }
+    }
+
+    /// Deletes what is done. An entry that is refused is tried once more; then its message comes again.
+    async fn delete(&self, done: Vec<(String, String)>) {
+        for chunk in done.chunks(BATCH) {
+            let mut left = chunk.to_vec();
+            let mut errors = self.delete_once(&mut left).await;
+            if !left.is_empty() {
+                errors = self.delete_once(&mut left).await;
+            }
+            for ((id, _), error) in left.iter().zip(errors) {
+                tracing::warn!(
+                    target: "frigg.worker", eventName = "frigg.worker.delete_failed", messageId = id,
+                    "error.type" = "CallError", "error.message" = %error,
+                    "the message is done and could not be deleted; it will be delivered again",
+                );
+            }
+        }
+    }
+
+    /// Leaves what could not be deleted in `entries`, and gives the reasons.
+    async fn delete_once(&self, entries: &mut Vec<(String, String)>) -> Vec<CallError> {
+        let handles: Vec<String> = entries.iter().map(|(_, handle)| handle.clone()).collect();
+        let results = match self
+            .pipe
+            .effects
+            .sqs
+            .delete_batch(&self.queue.url, &handles)
+            .await
+        {
+            Ok(results) => results,
+            Err(error) => vec![Err(error); handles.len()],
+        };
+        let mut errors = Vec::new();
+        let mut results = results.into_iter();
+        entries.retain(|_| match results.next() {
+            Some(Err(error)) => {
+                errors.push(error);
+                true
+            }
+            _ => false,
+        });
+        errors
+    }
+}
+
+/// Extends the visibility of messages whose handlers run, at half of the queue's timeout.
+struct KeepAlive {
+    // Held during a call: an extension that is under way must not undo what a deferral sets next.
+    handles: Mutex<HashMap<usize, String>>,
+}
+
+impl KeepAlive {
+    async fn beat(&self, sqs: &dyn Sqs, queue: &Queue) -> std::convert::Infallible {
+        let seconds = u32::try_from(queue.visibility.as_secs())
+            .unwrap_or(u32::MAX)
+            .max(1);
+        loop {
+            sleep((queue.visibility / 2).max(Duration::from_secs(1))).await;
+            let handles = self.handles.lock().await;
+            let request = |handle: &String| VisibilityRequest {
+                receipt_handle: handle.clone(),
+                seconds,
+            };
+            let requests: Vec<_> = handles.values().map(request).collect();
+            for chunk in requests.chunks(BATCH) {
+                if let Err(error) = sqs.change_visibility_batch(&queue.url, chunk).await {
+                    tracing::debug!(
+                        target: "frigg.worker", eventName = "frigg.worker.keep_alive_failed",
+                        "error.type" = "CallError", "error.message" = %error,
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl Progress for KeepAlive {
+    async fn handled(&self, index: usize) {
+        self.handles.lock().await.remove(&index);
+    }
+}

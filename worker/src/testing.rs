@@ -1,0 +1,413 @@
+//! Fakes of the ports, a clock that follows tokio's (paused) time, and captured logs. For tests of handlers, and of
+//! this crate.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
+use frigg_core::delivery::QueueArn;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::clock::Clock;
+use crate::error::BoxError;
+use crate::log::JsonLines;
+use crate::ports::{
+    BatchResult, CallError, CallErrorKind, QueueAttributes, ScheduleRequest, Scheduler, SendRequest, Sqs,
+    VisibilityRequest,
+};
+use crate::run_state::{RunState, State};
+
+/// A clock that stands at `start` and goes with tokio's time: under `start_paused`, only when a test lets it.
+pub fn clock_from(start: Timestamp) -> Clock {
+    let zero = Instant::now();
+    Clock::from_fn(move || start.checked_add(zero.elapsed()).unwrap_or(Timestamp::MAX))
+}
+
+/// A message as Lambda delivers it: first receive, from `arn:aws:sqs:eu-west-1:111111111111:jobs`.
+pub fn message(id: &str, body: impl Into<String>) -> SqsMessage {
+    let mut message = SqsMessage::default();
+    message.message_id = Some(id.to_owned());
+    message.receipt_handle = Some(format!("receipt-{id}"));
+    message.body = Some(body.into());
+    message
+        .attributes
+        .insert("ApproximateReceiveCount".to_owned(), "1".to_owned());
+    message.event_source_arn = Some("arn:aws:sqs:eu-west-1:111111111111:jobs".to_owned());
+    message
+}
+
+/// An event of these messages.
+pub fn event(messages: Vec<SqsMessage>) -> SqsEvent {
+    let mut event = SqsEvent::default();
+    event.records = messages;
+    event
+}
+
+/// A call of [`FakeSqs`] or [`FakeScheduler`], as it was made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// `GetQueueUrl`
+    QueueUrl {
+        /// Queue name.
+        name: String,
+        /// `QueueOwnerAWSAccountId`
+        owner: Option<String>,
+        /// The region that was called.
+        region: String,
+    },
+    /// `GetQueueAttributes`
+    QueueAttributes,
+    /// `SendMessage`
+    Send(String, SendRequest),
+    /// `SendMessageBatch`
+    SendBatch(String, Vec<SendRequest>),
+    /// `ChangeMessageVisibilityBatch`
+    ChangeVisibilityBatch(String, Vec<VisibilityRequest>),
+    /// `ReceiveMessage`
+    Receive {
+        /// `MaxNumberOfMessages`
+        max_messages: u32,
+    },
+    /// `DeleteMessageBatch`
+    DeleteBatch(Vec<String>),
+    /// `CreateSchedule`
+    CreateSchedule(ScheduleRequest),
+    /// `GetSchedule`
+    GetSchedule(String),
+}
+
+type Fault = dyn Fn(&Call, usize) -> Option<CallError> + Send + Sync;
+
+/// Remembers calls and fails those that it is told to. Shared by clones.
+#[derive(Clone, Default)]
+pub struct Calls {
+    made: Arc<Mutex<Vec<Call>>>,
+    fault: Arc<Mutex<Option<Box<Fault>>>>,
+}
+
+impl Calls {
+    /// All calls so far, in order.
+    pub fn made(&self) -> Vec<Call> {
+        lock(&self.made).clone()
+    }
+
+    /// Fails calls: `fault` is asked for every call, with the number of the batch's entry (0 for a call without
+    /// entries; `usize::MAX` for a batch call as a whole).
+    pub fn fail(&self, fault: impl Fn(&Call, usize) -> Option<CallError> + Send + Sync + 'static) {
+        *lock(&self.fault) = Some(Box::new(fault));
+    }
+
+    fn make(&self, call: &Call, entry: usize) -> Result<(), CallError> {
+        lock(&self.made).push(call.clone());
+        self.ask(call, entry)
+    }
+
+    fn ask(&self, call: &Call, entry: usize) -> Result<(), CallError> {
+        lock(&self.fault)
+            .as_ref()
+            .and_then(|fault| fault(call, entry))
+            .map_or(Ok(()), Err)
+    }
+
+    fn make_batch(&self, call: &Call, entries: usize) -> BatchResult {
+        self.make(call, usize::MAX)?;
+        Ok((0..entries).map(|entry| self.ask(call, entry)).collect())
+    }
+
+    /// Copies sent, by batch or alone, that were not refused.
+    pub fn sent(&self) -> Vec<(String, SendRequest)> {
+        let mut sent = Vec::new();
+        for call in self.made() {
+            match &call {
+                Call::Send(url, request) if self.ask(&call, 0).is_ok() => {
+                    sent.push((url.clone(), request.clone()))
+                }
+                Call::SendBatch(url, requests) if self.ask(&call, usize::MAX).is_ok() => {
+                    let accepted = requests
+                        .iter()
+                        .enumerate()
+                        .filter(|(entry, _)| self.ask(&call, *entry).is_ok());
+                    sent.extend(accepted.map(|(_, request)| (url.clone(), request.clone())));
+                }
+                _ => {}
+            }
+        }
+        sent
+    }
+
+    /// Visibility changes asked for.
+    pub fn visibility(&self) -> Vec<(String, VisibilityRequest)> {
+        let mut changes = Vec::new();
+        for call in self.made() {
+            if let Call::ChangeVisibilityBatch(url, requests) = call {
+                changes.extend(requests.into_iter().map(|request| (url.clone(), request)));
+            }
+        }
+        changes
+    }
+
+    /// Schedules asked for.
+    pub fn schedules(&self) -> Vec<ScheduleRequest> {
+        let schedule = |call| {
+            if let Call::CreateSchedule(request) = call {
+                Some(request)
+            } else {
+                None
+            }
+        };
+        self.made().into_iter().filter_map(schedule).collect()
+    }
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.made().fmt(f)
+    }
+}
+
+/// One answer to `ReceiveMessage`.
+#[derive(Debug, Clone)]
+pub struct Receive {
+    /// How long the answer takes.
+    pub after: Duration,
+    /// What it brings.
+    pub result: Result<Vec<SqsMessage>, CallError>,
+}
+
+/// An SQS that accepts everything, unless told to fail. Receives are scripted; after the script nothing comes.
+#[derive(Debug, Clone, Default)]
+pub struct FakeSqs {
+    /// The calls made.
+    pub calls: Calls,
+    receives: Arc<Mutex<VecDeque<Receive>>>,
+    attributes: Arc<Mutex<QueueAttributes>>,
+}
+
+impl FakeSqs {
+    /// Answers the next receives in this way.
+    pub fn script(&self, receives: impl IntoIterator<Item = Receive>) {
+        lock(&self.receives).extend(receives);
+    }
+
+    /// What `GetQueueAttributes` answers.
+    pub fn set_attributes(&self, attributes: QueueAttributes) {
+        *lock(&self.attributes) = attributes;
+    }
+}
+
+impl Sqs for FakeSqs {
+    fn queue_url<'a>(&'a self, queue: &'a QueueArn, owner: bool) -> BoxFuture<'a, Result<String, CallError>> {
+        Box::pin(async move {
+            let (name, region) = (queue.name().to_owned(), queue.region().to_owned());
+            let owner = owner.then(|| queue.account().to_owned());
+            let url = format!("https://sqs.{region}.amazonaws.com/{}/{name}", queue.account());
+            self.calls
+                .make(&Call::QueueUrl { name, owner, region }, 0)
+                .map(|()| url)
+        })
+    }
+
+    fn queue_attributes<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<QueueAttributes, CallError>> {
+        Box::pin(async {
+            self.calls
+                .make(&Call::QueueAttributes, 0)
+                .map(|()| lock(&self.attributes).clone())
+        })
+    }
+
+    fn send<'a>(
+        &'a self,
+        url: &'a str,
+        message: &'a SendRequest,
+    ) -> BoxFuture<'a, Result<String, CallError>> {
+        let call = Call::Send(url.to_owned(), message.clone());
+        Box::pin(async move {
+            self.calls
+                .make(&call, 0)
+                .map(|()| "delayed-message-id".to_owned())
+        })
+    }
+
+    fn send_batch<'a>(&'a self, url: &'a str, messages: &'a [SendRequest]) -> BoxFuture<'a, BatchResult> {
+        let call = Call::SendBatch(url.to_owned(), messages.to_vec());
+        Box::pin(async move { self.calls.make_batch(&call, messages.len()) })
+    }
+
+    fn change_visibility_batch<'a>(
+        &'a self,
+        url: &'a str,
+        changes: &'a [VisibilityRequest],
+    ) -> BoxFuture<'a, BatchResult> {
+        let call = Call::ChangeVisibilityBatch(url.to_owned(), changes.to_vec());
+        Box::pin(async move { self.calls.make_batch(&call, changes.len()) })
+    }
+
+    fn receive<'a>(
+        &'a self,
+        _: &'a str,
+        max_messages: u32,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<Vec<SqsMessage>, CallError>> {
+        Box::pin(async move {
+            self.calls.make(&Call::Receive { max_messages }, 0)?;
+            let next = lock(&self.receives).pop_front();
+            match next {
+                Some(receive) => {
+                    sleep(receive.after).await;
+                    receive.result
+                }
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn delete_batch<'a>(&'a self, _: &'a str, receipt_handles: &'a [String]) -> BoxFuture<'a, BatchResult> {
+        let call = Call::DeleteBatch(receipt_handles.to_vec());
+        Box::pin(async move { self.calls.make_batch(&call, receipt_handles.len()) })
+    }
+}
+
+/// A scheduler that accepts everything, unless told to fail.
+#[derive(Debug, Clone, Default)]
+pub struct FakeScheduler {
+    /// The calls made.
+    pub calls: Calls,
+}
+
+impl Scheduler for FakeScheduler {
+    fn create<'a>(&'a self, request: &'a ScheduleRequest) -> BoxFuture<'a, Result<(), CallError>> {
+        let call = Call::CreateSchedule(request.clone());
+        Box::pin(async move {
+            self.calls.ask(&call, 0)?;
+            let taken = self
+                .calls
+                .schedules()
+                .iter()
+                .any(|schedule| schedule.name == request.name);
+            lock(&self.calls.made).push(call);
+            match taken {
+                true => Err(CallError::new(
+                    CallErrorKind::Conflict,
+                    Some("ConflictException"),
+                    "the name is taken",
+                )),
+                false => Ok(()),
+            }
+        })
+    }
+
+    fn is_same<'a>(&'a self, request: &'a ScheduleRequest) -> BoxFuture<'a, Result<bool, CallError>> {
+        let call = Call::GetSchedule(request.name.clone());
+        Box::pin(async move {
+            self.calls.make(&call, 0)?;
+            let first = self
+                .calls
+                .schedules()
+                .into_iter()
+                .find(|schedule| schedule.name == request.name);
+            Ok(first.is_some_and(|schedule| schedule == *request))
+        })
+    }
+}
+
+/// One call of a [`RunState`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum StateCall {
+    /// A state was recorded for this body.
+    Record(String, State),
+    /// It was cleared by this deferral id.
+    Clear(String, String),
+}
+
+/// Remembers states, and fails when told to.
+#[derive(Debug, Clone, Default)]
+pub struct FakeRunState {
+    calls: Arc<Mutex<Vec<StateCall>>>,
+    fault: Option<String>,
+}
+
+impl FakeRunState {
+    /// Fails every call with this text.
+    pub fn failing(text: &str) -> Self {
+        FakeRunState {
+            calls: Arc::default(),
+            fault: Some(text.to_owned()),
+        }
+    }
+
+    /// All calls so far.
+    pub fn calls(&self) -> Vec<StateCall> {
+        lock(&self.calls).clone()
+    }
+
+    fn call(&self, call: StateCall) -> Result<(), BoxError> {
+        lock(&self.calls).push(call);
+        self.fault.clone().map_or(Ok(()), |text| Err(text.into()))
+    }
+}
+
+impl RunState for FakeRunState {
+    fn record<'a>(&'a self, body: &'a str, state: &'a State) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move { self.call(StateCall::Record(body.to_owned(), state.clone())) })
+    }
+
+    fn clear<'a>(&'a self, body: &'a str, deferral_id: &'a str) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move { self.call(StateCall::Clear(body.to_owned(), deferral_id.to_owned())) })
+    }
+}
+
+/// The log lines of a test's own thread.
+#[derive(Clone, Default)]
+pub struct Logs {
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Logs {
+    /// Captures what this thread logs, all levels, until the guard is dropped.
+    pub fn capture() -> (Logs, DefaultGuard) {
+        let logs = Logs::default();
+        let lines = Arc::clone(&logs.lines);
+        let clock = Clock::from_fn(|| Timestamp::UNIX_EPOCH);
+        let layer = JsonLines::new(clock, move |line| lock(&lines).push(line.to_owned()));
+        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        (logs, guard)
+    }
+
+    /// The lines as they are written.
+    pub fn lines(&self) -> Vec<String> {
+        lock(&self.lines).clone()
+    }
+
+    /// The lines as JSON, those with this `eventName`.
+    pub fn of_event(&self, name: &str) -> Vec<Value> {
+        self.events()
+            .into_iter()
+            .filter(|line| line["eventName"] == name)
+            .collect()
+    }
+
+    /// All lines as JSON.
+    pub fn events(&self) -> Vec<Value> {
+        self.lines()
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+}
+
+impl fmt::Debug for Logs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines().fmt(f)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
