@@ -19,8 +19,9 @@ help: ## This list
 
 .PHONY: demo
 demo: ## 30 messages through two Lambda functions and a rate-limited provider, live, in about two minutes (ARGS="--help")
-	@$(CARGO) build --bin demo --bin contact-sync
-	@$(CARGO) run --quiet --bin demo -- $(ARGS)
+	@$(CARGO) build -p frigg-tests -p frigg-worker --features frigg-worker/http-worker --bin demo --bin frigg-worker
+	@target=$$($(CARGO) metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'); \
+		exec "$$target/debug/demo" $(ARGS)
 
 .PHONY: test
 test: ## Every test; the emulators are started and stopped by the tests
