@@ -8,8 +8,6 @@ CARGO ?= cargo
 LOCAL_AWS := localstack/local-aws
 # Cases that the runners read instead of the project's own: `make cases CASES_DIR=../other/cases`
 CASES_DIR ?=
-# The test binaries that `make test-localstack` runs.
-LOCALSTACK_TESTS ?= emulator
 # `make demo ARGS="--svg picture.svg"`
 ARGS ?=
 
@@ -69,4 +67,6 @@ test-localstack: ## The tests of the tiers against LocalStack
 	else \
 		unset AWS_ENDPOINT_URL; \
 	fi; \
-	FRIGG_TEST_FLAVOUR=localstack $(CARGO) test --workspace $(addprefix --test ,$(LOCALSTACK_TESTS))
+	export FRIGG_TEST_FLAVOUR=localstack; \
+	$(CARGO) test --workspace --test emulator; \
+	$(CARGO) test --workspace --test end_to_end -- tier_
