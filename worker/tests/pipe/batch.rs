@@ -320,7 +320,8 @@ async fn a_batch_handler_answers_for_each_of_its_messages() {
 #[tokio::test(start_paused = true)]
 async fn the_application_has_the_last_word_on_a_limit() {
     type Word = fn() -> OnLimit;
-    let rows: [(&str, Word, &[&str], &[u32], &[&str]); 5] = [
+    type Row<'a> = (&'a str, Word, &'a [&'a str], &'a [u32], &'a [&'a str]);
+    let rows: [Row<'_>; 5] = [
         ("defer", || OnLimit::Defer, &[], &[30], &["record_deferred"]),
         (
             "until",
