@@ -9,6 +9,7 @@ use frigg_worker::{BatchHandler, HandlerError, Job, OnLimit, PerBatch, Raw, hand
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use crate::queue_model::Model;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
@@ -215,6 +216,27 @@ async fn a_handler_past_the_deadline_is_cancelled_and_its_neighbours_are_not() {
     // Rounded up from the time of the call, which is the end of the slow handler or sooner.
     let delay = rig.sent()[0].delay_seconds;
     assert!((540..=600).contains(&delay), "{delay}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_keeps_no_other_record_from_its_verdict() {
+    let rig = Rig::new(&[]);
+    let model = Model::new(rig.clock.clone(), Model::attributes()).with_sends_that_hang();
+    let handler = rig.handler(|job| {
+        if job.delivery.message_id == "m1" {
+            Ok(())
+        } else {
+            limited(30)
+        }
+    });
+    let mut records = messages(3);
+    records[2] = on_queue(records[2].clone(), "arn:aws:sqs:eu-west-1:111111111111:others");
+    let began = Instant::now();
+    let failures = batch_until(&rig.worker_on(handler, model.shared()), records, seconds(60)).await;
+    assert_eq!(failures, ["m2"], "what is not confirmed is failed");
+    assert!(began.elapsed() < seconds(60), "{:?}", began.elapsed());
+    assert_eq!(model.sends(), [1]);
+    assert_eq!(rig.line("record_failed")["messageId"], "m2");
 }
 
 #[tokio::test(start_paused = true)]
