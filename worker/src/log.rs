@@ -195,7 +195,3 @@ impl Visit for Fields {
         self.set(field, format!("{value:?}").into());
     }
 }
-
-#[cfg(test)]
-#[path = "log_tests.rs"]
-mod tests;
