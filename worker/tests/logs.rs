@@ -413,12 +413,14 @@ async fn child() {
     worker.handle(event(batch.to_vec()), deadline).await.unwrap();
 }
 
+/// Variables, outcomes that are written, whether the handler's WARN is, and how many settings are bad.
+type LevelRow<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], bool, usize);
+
 #[test]
 fn levels_come_from_the_environment() {
     let all = ["record_failed", "record_halted", "record_succeeded"];
     let warn = &all[..2];
-    let rows: [(&[(&str, &str)], &[&str], bool, usize); 10] = [
-        // Variables, outcomes that are written, whether the handler's WARN is, and how many settings are bad.
+    let rows: [LevelRow<'_>; 10] = [
         (&[], warn, true, 0),
         (&[("RUST_LOG", "debug")], &all, true, 0),
         (&[("RUST_LOG", "warn")], warn, true, 0),
