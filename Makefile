@@ -23,7 +23,7 @@ demo: ## 30 messages through two Lambda functions and a rate-limited provider, l
 
 .PHONY: test
 test: ## Every test; the emulators are started and stopped by the tests
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --all-features
 
 .PHONY: lint
 lint: ## Formatting, clippy and the docs, warnings being errors
@@ -39,9 +39,9 @@ fmt: ## Format everything
 # own lines are left out, and its exit status is kept.
 .PHONY: cases
 cases: ## Run every runner of case files (CASES_DIR=… for other cases than the project's own)
-	@$(CARGO) test --workspace --tests --no-run --quiet
+	@$(CARGO) test --workspace --all-features --tests --no-run --quiet
 	@$(if $(CASES_DIR),CASES_DIR='$(abspath $(CASES_DIR))') \
-		$(CARGO) test --workspace --tests --no-fail-fast --quiet -- cases_ --nocapture --test-threads=1 2>&1 \
+		$(CARGO) test --workspace --all-features --tests --no-fail-fast --quiet -- cases_ --nocapture --test-threads=1 2>&1 \
 		| sed -uE -e 's/^[.F]+( [0-9]+\/[0-9]+)?$$//' -e 's/^\.+cases /cases /' \
 			-e '/^(running [0-9]+ tests?|test result: .*|failures:)?$$/d'
 

@@ -9,6 +9,7 @@
 
 mod crash;
 mod examples;
+mod http_worker;
 mod mixed;
 mod poll;
 mod rig;

@@ -347,7 +347,7 @@ async fn tier_visibility() -> Result<()> {
 
 #[tokio::test]
 async fn tier_visibility_of_a_fifo_queue() -> Result<()> {
-    let mut rig = Rig::new(QueueSpec::fifo("ordered").with_max_receives(10), 6).await?;
+    let mut rig = Rig::new(QueueSpec::fifo("ordered").with_max_receives(33), 6).await?;
     for (group, body) in [
         ("g", json!({ "id": "head", "do": "limit", "seconds": 9 })),
         ("g", json!({ "id": "next", "do": "ok" })),
@@ -396,9 +396,19 @@ async fn tier_caps_end_in_the_dead_letter_queue() -> Result<()> {
         .await?;
     let dead = rig.dead(1).await?;
     let body: Value = serde_json::from_str(dead[0].body().context("no body")?)?;
-    assert_eq!(body["id"], "a");
-    assert_eq!(body["_frigg"]["deferrals"], 2);
-    assert_eq!(body["_frigg"]["deferralId"], id);
+    assert_eq!(
+        (&body["id"], &body["_frigg"]),
+        (&json!("a"), &Value::Null),
+        "as its sender wrote it"
+    );
+    let attributes = dead[0].message_attributes().context("the reason")?;
+    for (name, value) in [
+        ("FriggReason", "deferral_capped"),
+        ("FriggDeferrals", "2"),
+        ("FriggMessageId", id.as_str()),
+    ] {
+        assert_eq!(attributes[name].string_value(), Some(value), "{name}");
+    }
 
     let runs = rig.recorder.runs_of("a");
     let counts: Vec<_> = runs
@@ -409,6 +419,10 @@ async fn tier_caps_end_in_the_dead_letter_queue() -> Result<()> {
     // Past the cap it is an ordinary failure, which the queue delivers when it likes.
     assert_none_early(&runs[..3]);
     rig.is_empty().await?;
-    assert_eq!(rig.events("frigg.worker.record_deferral_capped").await?.len(), 2);
+    assert_eq!(rig.events("frigg.worker.record_deferral_capped").await?.len(), 1);
+    assert_eq!(
+        rig.events("frigg.worker.record_lost_rate_limited").await?.len(),
+        1
+    );
     rig.end().await
 }

@@ -82,6 +82,8 @@ async fn schedule_03() {
     );
     let want = json!({
         "QueueUrl": URL, "MessageBody": null, "MessageGroupId": "tenant-7",
+        // Left out, the queue's own default would come on top of the schedule's time.
+        "DelaySeconds": 0,
         "MessageAttributes": { "k0": { "DataType": "String", "StringValue": "v0" } },
     });
     assert_eq!(input, want);

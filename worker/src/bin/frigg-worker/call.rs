@@ -123,7 +123,7 @@ impl HttpCalls {
         Ok(requester)
     }
 
-    async fn perform(&self, call: &Call) -> Result<Response, HandlerError> {
+    async fn perform(&self, call: &Call, message_id: &str) -> Result<Response, HandlerError> {
         let url = self.admit(&call.url)?;
         let requester = self.requester(&url, call.provider.as_deref())?;
         let mut request = requester.request(&call.method, url.as_str());
@@ -140,6 +140,11 @@ impl HttpCalls {
                 })?;
             request = request.header(name, &value);
         }
+        let names = |name: &str| call.headers.keys().any(|given| given.eq_ignore_ascii_case(name));
+        if !names("x-request-id") {
+            // The provider's log and ours then speak of the same thing.
+            request = request.header("x-request-id", message_id);
+        }
         if let Some(entity) = &call.entity_id {
             request = request.entity(entity);
         }
@@ -150,11 +155,7 @@ impl HttpCalls {
             (Some(_), Some(_)) => return Err(HandlerError::permanent("data has json and body: give one")),
             // As it stands in the message: numbers keep their spelling.
             (Some(json), None) => {
-                let has_type = call
-                    .headers
-                    .keys()
-                    .any(|name| name.eq_ignore_ascii_case("content-type"));
-                let request = if has_type {
+                let request = if names("content-type") {
                     request
                 } else {
                     request.header("content-type", "application/json")
@@ -164,7 +165,15 @@ impl HttpCalls {
             (None, Some(body)) => request.body(body.clone()),
             (None, None) => request,
         };
-        Ok(request.send().await?)
+        request.send().await.map_err(|error| {
+            // It leads to another host, and will tomorrow.
+            let redirected = error.status().is_some_and(|status| status.is_redirection());
+            if redirected {
+                HandlerError::permanent(error)
+            } else {
+                error.into()
+            }
+        })
     }
 
     async fn send_result(
@@ -216,7 +225,7 @@ impl Handler for HttpCalls {
 
     async fn handle(&self, job: Job<HttpCall>) -> Result<(), HandlerError> {
         let begun = Instant::now();
-        let response = self.perform(&job.message.data).await?;
+        let response = self.perform(&job.message.data, &job.delivery.message_id).await?;
         tracing::info!(
             target: "frigg.worker", eventName = "frigg.worker.http_call_done",
             statusCode = response.status().as_u16(),
