@@ -19,7 +19,7 @@ help: ## This list
 
 .PHONY: demo
 demo: ## 30 messages through two Lambda functions and a rate-limited provider, live, in about two minutes (ARGS="--help")
-	@$(CARGO) build --bin demo
+	@$(CARGO) build --bin demo --bin contact-sync
 	@$(CARGO) run --quiet --bin demo -- $(ARGS)
 
 .PHONY: test

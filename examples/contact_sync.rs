@@ -18,7 +18,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("PROVIDER_URL").map_err(|_| "PROVIDER_URL is not set: where is the CRM?")?;
     let handler = handler_fn(move |job: Job<SyncContact>| {
         let SyncContact { account, id } = job.message;
-        let call = crm.get(format!("{url}/{account}/contacts/{id}"));
+        let call = crm
+            .get(format!("{url}/{account}/contacts/{id}"))
+            // In the CRM's logs and in ours, a call and its message can be told to belong together.
+            .header("x-request-id", &job.delivery.message_id);
         async move {
             let response = call.send().await?;
             let (status, headers) = (response.status(), response.headers().clone());

@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use frigg_core::deferral::{Body, Capabilities, Counters, Failure, Limits, Options, Reading, plan};
+use frigg_core::deferral::{
+    Body, Capabilities, Counters, DeadLetters, Failure, Limits, Options, Reading, plan,
+};
 use frigg_core::delivery::{Delivery, QueueArn};
 use frigg_core::rate_limit::RateLimited;
 use jiff::Timestamp;
@@ -66,6 +68,7 @@ fn deferral(c: &mut Criterion) {
         schedule: true,
         visibility: true,
         retention: Some(Duration::from_secs(345_600)),
+        dead_letters: DeadLetters::Absent,
     };
     let mut delivery = Delivery::default();
     delivery.message_id = "059f36b4-87a3-44ab-83d2-661975830a7d".into();

@@ -308,7 +308,7 @@ fn policy(declared: &Value, listener: Option<Arc<AtomicUsize>>) -> Policy {
         policy = policy.with_classify(move |_| verdict.clone());
     }
     match listener {
-        Some(calls) => policy.with_classify_listener(move |_| {
+        Some(calls) => policy.with_classify_listener(move |_, _| {
             calls.fetch_add(1, Ordering::SeqCst);
         }),
         None => policy,

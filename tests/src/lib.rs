@@ -9,6 +9,7 @@
 //! Everything here returns [`anyhow::Result`]: a failing test should say what it was doing.
 
 pub mod clock;
+pub mod demo;
 pub mod emulator;
 pub mod provider;
 pub mod wait;

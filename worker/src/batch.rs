@@ -1,8 +1,7 @@
 //! The straight line of one batch: open, handle, plan, put back, answer.
 
 use std::collections::{HashMap, HashSet};
-use std::future::ready;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,18 +10,17 @@ use frigg_core::deferral::{Decision, Failure, Refusal, plan, plan_arrival};
 use frigg_core::delivery::{Delivery, TimeLeft};
 use frigg_core::rate_limit::Limit;
 use frigg_core::scope::Scope;
-use frigg_core::time;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Level};
 
-use crate::effects::{Effects, Pending, Verdict};
+use crate::effects::{Decide, Effects, Pending, Verdict};
 use crate::error::{Error, HandlerError};
 use crate::handler::{Consumer, RawJob};
-use crate::record::Record;
+use crate::record::{Record, receive_count, span_of};
 use crate::report::Line;
-use crate::run_state::{Mechanism, Status};
 
 /// Deferrals that are put back together, and how many such groups at once.
 const GROUP: usize = 10;
@@ -69,7 +67,7 @@ impl Progress for () {
 
 /// What a record came to, before anything is put back.
 enum Handled {
-    Verdict(usize, Verdict),
+    Verdict(Verdict),
     Defer(Box<Pending>),
 }
 
@@ -88,6 +86,7 @@ impl<C: Consumer> Pipe<C> {
             .iter()
             .map(|m| m.message_id.clone().unwrap_or_default())
             .collect();
+        let counts: Vec<Option<u32>> = messages.iter().map(|m| receive_count(&m.attributes)).collect();
         if let Some(index) = ids.iter().position(String::is_empty) {
             let text = format!(
                 "record {index} of {} has no messageId; the whole batch is returned",
@@ -97,75 +96,67 @@ impl<C: Consumer> Pipe<C> {
         }
         let (handlers_end, batch_end) = ends(deadline);
         let time_left = TimeLeft::new(move || handlers_end.saturating_duration_since(Instant::now()));
+        let slots = Mutex::new(vec![None; ids.len()]);
+        let decide = |index: usize, verdict| {
+            if let Some(slot) = lock(&slots).get_mut(index) {
+                *slot = Some(verdict);
+            }
+        };
         let run = Run {
             handlers_end,
             time_left,
             progress,
+            decide: &decide,
         };
-
-        let verdicts = Mutex::new(vec![Verdict::Fail; ids.len()]);
-        let decide = |(index, verdict)| {
-            if let Some(slot) = lock(&verdicts).get_mut::<usize>(index) {
-                *slot = verdict;
-            }
-        };
+        // Handlers go on whatever the calls do: the groups wait for each other, never the handlers for a group.
+        let groups = Semaphore::new(GROUPS_AT_ONCE);
         let work = stream::iter(lanes::<C>(messages))
             .map(|lane| self.run_lane(lane, &run))
             .buffer_unordered(self.concurrency)
             .flat_map(stream::iter)
-            .filter_map(|handled| {
-                ready(match handled {
-                    Handled::Verdict(index, verdict) => {
-                        decide((index, verdict));
-                        None
-                    }
-                    Handled::Defer(pending) => Some(*pending),
-                })
-            })
             .chunks(GROUP)
-            .map(|group| self.effects.apply(group))
-            .buffer_unordered(GROUPS_AT_ONCE)
-            .for_each(|done| {
-                done.into_iter().for_each(decide);
-                ready(())
+            .for_each_concurrent(None, |group| async {
+                let _turn = groups.acquire().await;
+                self.effects.apply(group, &decide).await;
             });
-        // What is not confirmed by then counts as failed: perhaps done twice, never lost.
-        if timeout_at(batch_end, work).await.is_err() {
-            Line::default().write(Level::ERROR, "batch_deadline");
+        let ended = timeout_at(batch_end, work).await.is_ok();
+        let slots = lock(&slots).clone();
+        if !ended {
+            log_unfinished(&ids, &counts, &slots);
         }
-        let verdicts = lock(&verdicts).clone();
-        Ok(response(ids, &verdicts))
+        Ok(response(ids, &slots))
     }
 
-    async fn run_lane<P: Progress>(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_, P>) -> Vec<Handled> {
-        let mut handled = Vec::with_capacity(lane.len());
+    /// Handles a lane's records, decides about those that end here, and gives back those that are put back.
+    async fn run_lane<P: Progress>(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_, P>) -> Vec<Pending> {
+        let mut put_back = Vec::new();
         if C::WHOLE_BATCH {
             let records = lane
                 .into_iter()
                 .map(|(index, message)| self.open(index, message, run))
                 .collect();
-            self.handle(records, run, &mut handled).await;
-            return handled;
+            self.handle(records, run, &mut put_back).await;
+            return put_back;
         }
         let mut held = false;
         for (index, message) in lane {
-            let record = self.open(index, message, run);
-            let stops_group = record.delivery.is_fifo() && !self.effects.options.is_frigg();
+            let mut record = self.open(index, message, run);
             if held {
                 run.progress.handled(index).await;
+                self.know_last_attempt(&mut record).await;
                 let last = record.delivery.is_last_attempt();
                 let level = if last { Level::ERROR } else { Level::DEBUG };
                 record
                     .span
                     .in_scope(|| Line::default().write(level, "record_held"));
-                handled.push(Handled::Verdict(index, Verdict::Fail));
+                (run.decide)(index, Verdict::Fail);
                 continue;
             }
-            self.handle(vec![record], run, &mut handled).await;
-            let done = matches!(handled.last(), Some(Handled::Verdict(_, Verdict::Ack)));
-            held = stops_group && !done;
+            let stops_group = record.delivery.is_fifo() && !self.effects.options.is_frigg();
+            let acked = self.handle(vec![record], run, &mut put_back).await;
+            held = stops_group && !acked;
         }
-        handled
+        put_back
     }
 
     fn open<P>(&self, index: usize, message: SqsMessage, run: &Run<'_, P>) -> Record {
@@ -180,32 +171,55 @@ impl<C: Consumer> Pipe<C> {
         record
     }
 
-    /// Sends early ones back, calls the handler once for the others, and settles each.
-    async fn handle<P: Progress>(&self, records: Vec<Record>, run: &Run<'_, P>, handled: &mut Vec<Handled>) {
+    /// Sends early ones back, calls the handler once for the others, and settles each. Whether all of them are done.
+    async fn handle<P: Progress>(
+        &self,
+        records: Vec<Record>,
+        run: &Run<'_, P>,
+        put_back: &mut Vec<Pending>,
+    ) -> bool {
+        let mut all_acked = true;
         let mut due = Vec::with_capacity(records.len());
-        for record in records {
-            let can = self.effects.capabilities(&record);
-            let now = self.effects.clock.now();
-            match plan_arrival(now, &record.delivery, &self.effects.options, can) {
-                Some(deferral) => {
+        for mut record in records {
+            let (now, options) = (self.effects.clock.now(), &self.effects.options);
+            if record.delivery.retry_at.is_some_and(|at| at > now) {
+                let can = self.effects.capabilities(&mut record).await;
+                if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
                     run.progress.handled(record.index).await;
-                    handled.push(Handled::Defer(Box::new(Pending::new(
-                        record, deferral, can, None,
-                    ))));
+                    put_back.push(Pending::new(record, deferral, can, None));
+                    all_acked = false;
+                    continue;
                 }
-                None => due.push(record),
             }
+            self.know_last_attempt(&mut record).await;
+            due.push(record);
         }
         if due.is_empty() {
-            return;
+            return all_acked;
         }
         let results = self.call(&due, run).await;
         for (record, result) in due.into_iter().zip(results) {
-            run.progress.handled(record.index).await;
-            handled.push(match result {
+            let index = record.index;
+            run.progress.handled(index).await;
+            let handled = match result {
                 Ok(()) => self.succeeded(record).await,
                 Err(error) => self.failed(record, error).await,
-            });
+            };
+            all_acked &= matches!(handled, Handled::Verdict(Verdict::Ack));
+            match handled {
+                Handled::Verdict(verdict) => (run.decide)(index, verdict),
+                Handled::Defer(pending) => put_back.push(*pending),
+            }
+        }
+        all_acked
+    }
+
+    /// A first receive is not the last one. (A queue that allows one only is a mistake that a look-up for every message
+    /// would not mend.)
+    async fn know_last_attempt(&self, record: &mut Record) {
+        let again = record.delivery.receive_count.is_some_and(|count| count > 1);
+        if again && record.delivery.max_receive_count.is_none() {
+            self.effects.know_queue(record).await;
         }
     }
 
@@ -253,77 +267,75 @@ impl<C: Consumer> Pipe<C> {
     }
 
     async fn succeeded(&self, record: Record) -> Handled {
-        record
-            .span
-            .in_scope(|| Line::default().write(Level::DEBUG, "record_succeeded"));
         let again =
             record.delivery.deferrals > 0 || record.delivery.receive_count.is_some_and(|count| count > 1);
         if again {
             self.effects.clear_state(&record).await;
         }
-        Handled::Verdict(record.index, Verdict::Ack)
+        record
+            .span
+            .in_scope(|| Line::default().write(Level::DEBUG, "record_succeeded"));
+        Handled::Verdict(Verdict::Ack)
     }
 
-    async fn failed(&self, record: Record, error: HandlerError) -> Handled {
-        let options = &self.effects.options;
-        let (now, can) = (self.effects.clock.now(), self.effects.capabilities(&record));
+    async fn failed(&self, mut record: Record, error: HandlerError) -> Handled {
         let limit = error.limit().cloned();
-        let (failure, limit) = self.judge(&error, limit, &record.delivery);
+        let (failure, limit) = match self.judge(&error, limit, &record.delivery) {
+            Ok(judged) => judged,
+            Err(panicked) => return fail_with(&record, &panicked),
+        };
         let failure = match &limit {
             Some(limit) => Failure::Limited(limit),
             None => failure,
         };
-        let decision = plan(
-            now,
-            self.effects.clock.random(),
-            failure,
-            &record.delivery,
-            options,
-            can,
-        );
-        let index = record.index;
-        let refusal = match (decision, limit) {
-            (Decision::Defer(deferral), Some(limit)) => {
-                return Handled::Defer(Box::new(Pending::new(
-                    record,
-                    deferral,
-                    can,
-                    Some((error, limit)),
-                )));
+        if let Failure::Retryable = failure {
+            return fail_with(&record, &error);
+        }
+        let can = self.effects.capabilities(&mut record).await;
+        let (now, random) = (self.effects.clock.now(), self.effects.clock.random());
+        let decision = plan(now, random, failure, &record.delivery, &self.effects.options, can);
+        match (decision, limit) {
+            (Decision::Defer(deferral), Some(limit)) => Handled::Defer(Box::new(Pending::new(
+                record,
+                deferral,
+                can,
+                Some((error, limit)),
+            ))),
+            (Decision::Bury(burial), limit) => {
+                Handled::Verdict(self.effects.bury(&record, &burial, &error, limit.as_ref()).await)
             }
             (Decision::Discard, _) => {
-                record
-                    .span
-                    .in_scope(|| Line::of_error(&error).write(Level::ERROR, "record_halted"));
-                return Handled::Verdict(index, Verdict::Ack);
+                let line = Line::of_error(&error, record.body.text());
+                record.span.in_scope(|| line.write(Level::ERROR, "record_halted"));
+                Handled::Verdict(Verdict::Ack)
             }
-            (Decision::Fail(refusal), Some(limit)) => (refusal, limit),
-            (Decision::Fail(_) | Decision::Defer(_), None) => {
-                record
-                    .span
-                    .in_scope(|| Line::of_error(&error).write(Level::WARN, "record_failed"));
-                return Handled::Verdict(index, Verdict::Fail);
+            (Decision::Fail(Refusal::NotLimited), _) | (Decision::Fail(_) | Decision::Defer(_), None) => {
+                fail_with(&record, &error)
             }
-        };
-        self.refused(&record, &error, refusal, now).await;
-        Handled::Verdict(index, Verdict::Fail)
+            (Decision::Fail(refusal), Some(limit)) => {
+                self.refused(&record, &error, refusal, &limit).await;
+                Handled::Verdict(Verdict::Fail)
+            }
+        }
     }
 
-    /// The failure, and the limit when it is one, after the application had its word.
+    /// The failure, and the limit when it is one, after the application had its word. An application that panics over
+    /// it fails this record only.
     fn judge<'e>(
         &self,
         error: &'e HandlerError,
         limit: Option<Limit>,
         delivery: &Delivery,
-    ) -> (Failure<'e>, Option<Limit>) {
+    ) -> Result<(Failure<'e>, Option<Limit>), HandlerError> {
         let Some(limit) = limit else {
-            return (error.failure(), None);
+            return Ok((error.failure(), None));
         };
-        match self
-            .on_limit
-            .as_ref()
-            .map_or(OnLimit::Defer, |hook| hook(&limit, delivery))
-        {
+        let word = match &self.on_limit {
+            Some(hook) => catch_unwind(AssertUnwindSafe(|| hook(&limit, delivery)))
+                .map_err(|panic| HandlerError::panicked(&*panic))?,
+            None => OnLimit::Defer,
+        };
+        Ok(match word {
             OnLimit::Defer => (Failure::Retryable, Some(limit)),
             OnLimit::DeferUntil(at) => {
                 let mut limit = limit;
@@ -332,46 +344,23 @@ impl<C: Consumer> Pipe<C> {
             }
             OnLimit::Fail => (Failure::Retryable, None),
             OnLimit::Permanent => (Failure::Permanent, None),
-        }
+        })
     }
 
     /// A limited record that is not put back: state and one line.
-    async fn refused(
-        &self,
-        record: &Record,
-        error: &HandlerError,
-        (refusal, limit): (Refusal, Limit),
-        now: Timestamp,
-    ) {
+    async fn refused(&self, record: &Record, error: &HandlerError, refusal: Refusal, limit: &Limit) {
         let effects = &self.effects;
-        let line = Line::of_limit(error, &limit);
-        match refusal {
+        let line = Line::of_limit(error, limit, record.body.text());
+        let skipped = match refusal {
             Refusal::Capped(capped) => {
-                let (counters, retry_at) = (&capped.counters, capped.retry_at);
-                effects
-                    .record_state(
-                        record,
-                        &limit,
-                        retry_at,
-                        counters.deferrals,
-                        Status::Exhausted,
-                        Mechanism::None,
-                    )
-                    .await;
-                let deferred = time::wait(counters.first_deferred_at, retry_at);
-                let line = line
-                    .with_time(now, retry_at, counters)
-                    .with_caps(&effects.options.limits, deferred);
-                effects.log_lost_or(record, line, "record_deferral_capped");
+                let line = effects.capped(record, limit, line, &capped).await;
+                return effects.log_lost_or(record, line, "record_deferral_capped");
             }
-            Refusal::NoRetryAt => {
-                effects.log_lost_or(record, line.with_skip("no_retry_at", None), "record_failed")
-            }
-            Refusal::NoWayBack => {
-                effects.log_lost_or(record, line.with_skip("no_way_back", None), "record_failed")
-            }
-            _ => effects.log_lost_or(record, line.with_skip("no_event_source", None), "record_failed"),
-        }
+            Refusal::NoRetryAt => "no_retry_at",
+            Refusal::NoWayBack => "no_way_back",
+            _ => "no_event_source",
+        };
+        effects.log_lost_or(record, line.with_skip(skipped, None), "record_failed");
     }
 }
 
@@ -380,6 +369,25 @@ struct Run<'p, P> {
     handlers_end: Instant,
     time_left: TimeLeft,
     progress: &'p P,
+    decide: Decide<'p>,
+}
+
+/// An ordinary failure: one line, and the queue delivers the message again.
+fn fail_with(record: &Record, error: &HandlerError) -> Handled {
+    record
+        .span
+        .in_scope(|| Line::of_error(error, record.body.text()).write(Level::WARN, "record_failed"));
+    Handled::Verdict(Verdict::Fail)
+}
+
+/// What is not confirmed when the batch must answer counts as failed: perhaps done twice, never lost.
+fn log_unfinished(ids: &[String], counts: &[Option<u32>], slots: &[Option<Verdict>]) {
+    let error = HandlerError::unconfirmed();
+    for ((id, count), slot) in ids.iter().zip(counts).zip(slots) {
+        if slot.is_none() {
+            span_of(id, *count).in_scope(|| Line::of_error(&error, "").write(Level::WARN, "record_failed"));
+        }
+    }
 }
 
 /// Records that must not overtake each other are in one lane, in order.
@@ -415,11 +423,11 @@ fn ends(deadline: Instant) -> (Instant, Instant) {
 }
 
 /// Each failed id once, in the order of the batch: an id that failed once is failed.
-fn response(ids: Vec<String>, verdicts: &[Verdict]) -> SqsBatchResponse {
+fn response(ids: Vec<String>, slots: &[Option<Verdict>]) -> SqsBatchResponse {
     let mut seen = HashSet::new();
     let mut response = SqsBatchResponse::default();
-    for (id, verdict) in ids.into_iter().zip(verdicts) {
-        if *verdict == Verdict::Fail && seen.insert(id.clone()) {
+    for (id, slot) in ids.into_iter().zip(slots) {
+        if *slot != Some(Verdict::Ack) && seen.insert(id.clone()) {
             let mut failure = BatchItemFailure::default();
             failure.item_identifier = id;
             response.batch_item_failures.push(failure);

@@ -3,25 +3,32 @@
 //! What fails goes down to the next tier, and to [`Verdict::Fail`] when none is left; never to [`Verdict::Ack`].
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use frigg_core::deferral::{Capabilities, Deferral, Options, Tier, degrade, tier};
+use frigg_core::deferral::{
+    Burial, Capabilities, Capped, DeadLetters, Deferral, Options, Tier, degrade, tier,
+};
 use frigg_core::delivery::QueueArn;
 use frigg_core::rate_limit::Limit;
-use futures_util::future::join3;
-use futures_util::{StreamExt as _, stream};
+use frigg_core::time;
+use futures_util::future::{BoxFuture, join, join4};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use tracing::Level;
 
 use crate::clock::Clock;
 use crate::config::Scheduling;
+use crate::dead_letter;
 use crate::error::{BoxError, HandlerError};
 use crate::ports::{
-    CallError, CallErrorKind, ScheduleRequest, ScheduleTarget, Scheduler, SendRequest, Sqs, VisibilityRequest,
+    CallError, CallErrorKind, QueueAttributes, ScheduleRequest, ScheduleTarget, Scheduler, SendRequest, Sqs,
+    VisibilityRequest,
 };
 use crate::queues::Queues;
 use crate::record::Record;
 use crate::report::Line;
+use crate::rest::Rest;
 use crate::run_state::{Mechanism, RunState, State, Status};
 
 /// Calls of one kind that are under way at once.
@@ -42,6 +49,9 @@ pub(crate) enum Verdict {
     Fail,
 }
 
+/// Takes the verdict on the record at this place of the batch.
+pub(crate) type Decide<'a> = &'a (dyn Fn(usize, Verdict) + Sync);
+
 /// A record to put back.
 #[derive(Debug)]
 pub(crate) struct Pending {
@@ -52,6 +62,8 @@ pub(crate) struct Pending {
     pub(crate) cause: Option<(HandlerError, Limit)>,
     /// The ways that were tried.
     failed: Vec<(Tier, CallError)>,
+    /// Set when SQS found a visibility extension too long.
+    max_visibility: Option<u32>,
 }
 
 impl Pending {
@@ -67,12 +79,13 @@ impl Pending {
             can,
             cause,
             failed: Vec::new(),
+            max_visibility: None,
         }
     }
 
     fn line(&self, now: Timestamp) -> Line {
         let line = match &self.cause {
-            Some((error, limit)) => Line::of_limit(error, limit),
+            Some((error, limit)) => Line::of_limit(error, limit, self.record.body.text()),
             None => Line::default(),
         };
         line.with_time(now, self.deferral.retry_at, &self.deferral.counters)
@@ -95,30 +108,142 @@ pub(crate) struct Effects {
     pub(crate) scheduler: Arc<dyn Scheduler>,
     pub(crate) scheduling: Option<Scheduling>,
     pub(crate) queues: Queues,
+    /// Whether the schedule tier rests, after it failed too often.
+    pub(crate) rest: Rest,
     pub(crate) run_state: Option<Arc<dyn RunState>>,
 }
 
 impl Effects {
-    /// What can be done for a record.
-    pub(crate) fn capabilities(&self, record: &Record) -> Capabilities {
+    /// What can be done for a record. Asks its queue, once per process, for what the environment does not say: from
+    /// then on the record knows its last attempt.
+    pub(crate) async fn capabilities(&self, record: &mut Record) -> Capabilities {
         // A body that Frigg cannot stamp can only be hidden there.
         let can_copy = !self.options.is_frigg() || record.body.is_object();
+        let queue = self.know_queue(record).await;
         Capabilities {
             delay: can_copy,
-            schedule: can_copy && self.scheduling.is_some(),
+            schedule: can_copy && self.scheduling.is_some() && !self.rest.is_on(self.clock.now()),
             visibility: record.receipt_handle.is_some(),
-            retention: None,
+            retention: queue.as_ref().and_then(|queue| queue.retention),
+            dead_letters: match queue {
+                None => DeadLetters::Unknown,
+                Some(queue) if queue.dead_letter_arn.is_some() => DeadLetters::Present,
+                Some(_) => DeadLetters::Absent,
+            },
         }
     }
 
-    /// Puts the records back, each by the best way that works.
-    pub(crate) async fn apply(&self, pending: Vec<Pending>) -> Vec<(usize, Verdict)> {
-        let mut verdicts = Vec::with_capacity(pending.len());
-        let mut open = pending;
-        while !open.is_empty() {
+    /// What the record's queue says of itself; Frigg does not ask. The variable wins over the redrive policy.
+    pub(crate) async fn know_queue(&self, record: &mut Record) -> Option<Arc<QueueAttributes>> {
+        let queue = record
+            .delivery
+            .queue_arn
+            .as_ref()
+            .filter(|_| !self.options.is_frigg())?;
+        let attributes = self.queues.attributes(&*self.sqs, queue, &self.options).await?;
+        if self.options.max_receive_count.is_none() && attributes.max_receive_count.is_some() {
+            // Only this batch holds it by now, so this copies nothing.
+            Arc::make_mut(&mut record.delivery).max_receive_count = attributes.max_receive_count;
+        }
+        Some(attributes)
+    }
+
+    /// Sends a copy to the dead-letter queue, with the reason; the record is acknowledged once that is confirmed.
+    pub(crate) async fn bury(
+        &self,
+        record: &Record,
+        burial: &Burial,
+        error: &HandlerError,
+        limit: Option<&Limit>,
+    ) -> Verdict {
+        let body = record.body.text();
+        let line = match limit {
+            Some(limit) => Line::of_limit(error, limit, body),
+            None => Line::of_error(error, body),
+        };
+        let line = match (burial, limit) {
+            (Burial::Capped(capped), Some(limit)) => self.capped(record, limit, line, capped).await,
+            _ => line,
+        };
+        match self.send_dead_letter(record, burial, error).await {
+            Ok(queue) => {
+                let event = match burial {
+                    Burial::Permanent => "record_halted",
+                    Burial::Unreadable => "record_dead_lettered",
+                    Burial::Capped(_) => "record_lost_rate_limited",
+                };
+                let line = line.with_dead_letter_queue(&queue);
+                record.span.in_scope(|| line.write(Level::ERROR, event));
+                Verdict::Ack
+            }
+            Err((queue, error)) => {
+                let line = line
+                    .with_dead_letter_queue(&queue)
+                    .with_skip("dead_letter_failed", Some(error.to_string()));
+                record
+                    .span
+                    .in_scope(|| line.write(Level::ERROR, "dead_letter_failed"));
+                Verdict::Fail
+            }
+        }
+    }
+
+    async fn send_dead_letter(
+        &self,
+        record: &Record,
+        burial: &Burial,
+        error: &HandlerError,
+    ) -> Result<String, (String, CallError)> {
+        let unknown = || {
+            (
+                String::new(),
+                CallError::new(CallErrorKind::Refused, None, "no dead-letter queue is known"),
+            )
+        };
+        let queue = record.delivery.queue_arn.as_ref().ok_or_else(unknown)?;
+        let attributes = self
+            .queues
+            .attributes(&*self.sqs, queue, &self.options)
+            .await
+            .ok_or_else(unknown)?;
+        let target = attributes
+            .dead_letter_arn
+            .as_deref()
+            .and_then(QueueArn::parse)
+            .ok_or_else(unknown)?;
+        let copy = dead_letter::copy(record, burial, error, &target);
+        let sent = async {
+            self.sqs
+                .send(&self.queues.url(&*self.sqs, &target).await?, &copy)
+                .await
+        };
+        let name = target.name().to_owned();
+        match sent.await {
+            Ok(_) => Ok(name),
+            Err(error) => Err((name, error)),
+        }
+    }
+
+    /// State and figures of a record past a cap.
+    pub(crate) async fn capped(&self, record: &Record, limit: &Limit, line: Line, capped: &Capped) -> Line {
+        let (counters, retry_at) = (&capped.counters, capped.retry_at);
+        let (status, mechanism) = (Status::Exhausted, Mechanism::None);
+        self.record_state(record, limit, retry_at, counters.deferrals, status, mechanism)
+            .await;
+        let deferred = time::wait(counters.first_deferred_at, retry_at);
+        line.with_time(self.clock.now(), retry_at, counters)
+            .with_caps(&self.options.limits, deferred)
+    }
+
+    /// Puts the records back, each by the best way that works, and decides about each as soon as its call is answered:
+    /// one that hangs keeps no other from its verdict.
+    pub(crate) fn apply<'a>(&'a self, pending: Vec<Pending>, decide: Decide<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
             let now = self.clock.now();
+            let resting = self.rest.is_on(now);
             let (mut delayed, mut scheduled, mut hidden, mut stuck) = (vec![], vec![], vec![], vec![]);
-            for one in open {
+            for mut one in pending {
+                one.can.schedule &= !resting;
                 match tier(
                     now,
                     one.deferral.retry_at,
@@ -128,38 +253,62 @@ impl Effects {
                 ) {
                     Some(tier @ Tier::Delay { .. }) => delayed.push((one, tier)),
                     Some(tier @ Tier::Schedule { .. }) => scheduled.push((one, tier)),
-                    Some(tier @ Tier::Visibility { .. }) => hidden.push((one, tier)),
-                    None => stuck.push(one),
+                    Some(Tier::Visibility { seconds }) => {
+                        let seconds = one.max_visibility.map_or(seconds, |max| seconds.min(max));
+                        hidden.push((one, Tier::Visibility { seconds }));
+                    }
+                    None => stuck.push((one, None)),
                 }
             }
-            let results = join3(
-                self.send_delayed(delayed),
-                self.create_schedules(scheduled),
-                self.hide(hidden),
+            join4(
+                self.send_delayed(delayed, decide),
+                self.create_schedules(scheduled, decide),
+                self.hide(hidden, decide),
+                self.finish_all(stuck, decide),
             )
             .await;
-            let mut finished: Vec<_> = stuck.into_iter().map(|one| (one, None)).collect();
-            open = Vec::new();
-            for (mut one, tier, result) in results.0.into_iter().chain(results.1).chain(results.2) {
-                match result {
-                    Ok(done) => finished.push((one, Some(done))),
-                    Err(error) => {
-                        // A lost handle means that the message is somebody else's by now: a copy would double it.
-                        let lost = error.kind == CallErrorKind::HandleLost;
-                        one.failed.push((tier, error));
-                        match degrade(one.can, tier, &self.options).filter(|_| !lost) {
-                            Some(can) => open.push(Pending { can, ..one }),
-                            None => finished.push((one, None)),
-                        }
+        })
+    }
+
+    /// Ends the records that are back; the others go on to their next way.
+    async fn settle(&self, outcomes: Vec<Outcome>, decide: Decide<'_>) {
+        let (mut finished, mut open) = (vec![], vec![]);
+        for (mut one, tier, result) in outcomes {
+            match result {
+                Ok(done) => finished.push((one, Some(done))),
+                Err(error) => {
+                    // A lost handle means that the message is somebody else's by now: a copy would double it.
+                    let lost = error.kind == CallErrorKind::HandleLost;
+                    let shorter = one.shorter_visibility(tier, &error);
+                    one.failed.push((tier, error));
+                    if shorter.is_some() {
+                        open.push(Pending {
+                            max_visibility: shorter,
+                            ..one
+                        });
+                        continue;
+                    }
+                    match degrade(one.can, tier, &self.options).filter(|_| !lost) {
+                        Some(can) => open.push(Pending { can, ..one }),
+                        None => finished.push((one, None)),
                     }
                 }
             }
-            let ended = stream::iter(finished)
-                .map(|(one, done)| async move { (one.record.index, self.finish(&one, done).await) })
-                .buffer_unordered(CALLS_AT_ONCE);
-            verdicts.extend(ended.collect::<Vec<_>>().await);
         }
-        verdicts
+        let finish = self.finish_all(finished, decide);
+        if open.is_empty() {
+            finish.await;
+        } else {
+            join(finish, self.apply(open, decide)).await;
+        }
+    }
+
+    async fn finish_all(&self, finished: Vec<(Pending, Option<Done>)>, decide: Decide<'_>) {
+        stream::iter(finished)
+            .for_each_concurrent(CALLS_AT_ONCE, |(one, done)| async move {
+                decide(one.record.index, self.finish(&one, done).await);
+            })
+            .await;
     }
 
     /// State, log, verdict: in this order, after the call.
@@ -234,20 +383,22 @@ impl Effects {
             deferrals,
             deferral_id: record.delivery.stable_id().to_owned(),
         };
-        let result = run_state.record(record.body.raw(), &state).await;
-        log_state_fault(record, "record", result);
+        let call = async { run_state.record(record.body.raw(), &state).await };
+        log_state_fault(record, "record", caught(call).await);
     }
 
     pub(crate) async fn clear_state(&self, record: &Record) {
         let Some(run_state) = &self.run_state else { return };
-        let result = run_state
-            .clear(record.body.raw(), record.delivery.stable_id())
-            .await;
-        log_state_fault(record, "clear", result);
+        let call = async {
+            run_state
+                .clear(record.body.raw(), record.delivery.stable_id())
+                .await
+        };
+        log_state_fault(record, "clear", caught(call).await);
     }
 
     /// One `SendMessageBatch` per ten copies.
-    async fn send_delayed(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
+    async fn send_delayed(&self, all: Vec<(Pending, Tier)>, decide: Decide<'_>) {
         let entries = all.into_iter().map(|(one, tier)| {
             let Tier::Delay { seconds } = tier else {
                 unreachable!("grouped by tier")
@@ -255,10 +406,10 @@ impl Effects {
             let request = one.copy(seconds);
             Entry { one, tier, request }
         });
-        self.by_queue(entries, SendRequest::bytes, |queue, chunk| {
-            self.send_chunk(queue, chunk)
+        self.by_queue(entries, SendRequest::bytes, |queue, chunk| async move {
+            self.settle(self.send_chunk(queue, chunk).await, decide).await;
         })
-        .await
+        .await;
     }
 
     async fn send_chunk(&self, queue: QueueArn, chunk: Vec<Entry<SendRequest>>) -> Vec<Outcome> {
@@ -291,7 +442,7 @@ impl Effects {
     }
 
     /// One `ChangeMessageVisibilityBatch` per ten records.
-    async fn hide(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
+    async fn hide(&self, all: Vec<(Pending, Tier)>, decide: Decide<'_>) {
         let entries = all.into_iter().map(|(one, tier)| {
             let Tier::Visibility { seconds } = tier else {
                 unreachable!("grouped by tier")
@@ -306,8 +457,14 @@ impl Effects {
                 },
             }
         });
-        self.by_queue(entries, |_| 0, |queue, chunk| self.hide_chunk(queue, chunk))
-            .await
+        self.by_queue(
+            entries,
+            |_| 0,
+            |queue, chunk| async move {
+                self.settle(self.hide_chunk(queue, chunk).await, decide).await;
+            },
+        )
+        .await;
     }
 
     async fn hide_chunk(&self, queue: QueueArn, chunk: Vec<Entry<VisibilityRequest>>) -> Vec<Outcome> {
@@ -336,17 +493,15 @@ impl Effects {
         entries: impl Iterator<Item = Entry<R>>,
         bytes: impl Fn(&R) -> usize,
         call: F,
-    ) -> Vec<Outcome>
-    where
+    ) where
         F: Fn(QueueArn, Vec<Entry<R>>) -> Fut,
-        Fut: Future<Output = Vec<Outcome>>,
+        Fut: Future<Output = ()>,
     {
         let mut chunks: Vec<(QueueArn, Vec<Entry<R>>)> = Vec::new();
         let mut filling: HashMap<QueueArn, (usize, usize)> = HashMap::new();
-        let mut homeless = Vec::new();
         for entry in entries {
+            // `plan` puts nothing back that names no queue.
             let Some(queue) = entry.one.record.delivery.queue_arn.clone() else {
-                homeless.push(entry);
                 continue;
             };
             let size = bytes(&entry.request);
@@ -361,27 +516,27 @@ impl Effects {
             *used += size;
             chunks[*chunk].1.push(entry);
         }
-        let no_queue = CallError::new(CallErrorKind::Refused, None, "the record names no queue");
-        let mut outcomes = fail_all(homeless, &no_queue);
-        let calls = stream::iter(chunks)
-            .map(|(queue, chunk)| call(queue, chunk))
-            .buffer_unordered(CALLS_AT_ONCE);
-        outcomes.extend(calls.collect::<Vec<_>>().await.into_iter().flatten());
-        outcomes
+        stream::iter(chunks)
+            .for_each_concurrent(CALLS_AT_ONCE, |(queue, chunk)| call(queue, chunk))
+            .await;
     }
 
-    async fn create_schedules(&self, all: Vec<(Pending, Tier)>) -> Vec<Outcome> {
+    async fn create_schedules(&self, all: Vec<(Pending, Tier)>, decide: Decide<'_>) {
+        let create = |(one, tier): (Pending, Tier)| async move {
+            let Tier::Schedule { at } = tier else {
+                unreachable!("grouped by tier")
+            };
+            let result = self.create_schedule(&one, at).await;
+            self.rest.note(self.clock.now(), &result);
+            (one, tier, result.map(Done::Schedule))
+        };
         stream::iter(all)
-            .map(|(one, tier)| async move {
-                let Tier::Schedule { at } = tier else {
-                    unreachable!("grouped by tier")
-                };
-                let result = self.create_schedule(&one, at).await.map(Done::Schedule);
-                (one, tier, result)
-            })
+            .map(create)
             .buffer_unordered(CALLS_AT_ONCE)
-            .collect()
-            .await
+            // Those that fail together go on together, in one call.
+            .ready_chunks(BATCH_ENTRIES)
+            .for_each_concurrent(None, |outcomes| self.settle(outcomes, decide))
+            .await;
     }
 
     async fn create_schedule(&self, one: &Pending, at: Timestamp) -> Result<String, CallError> {
@@ -412,7 +567,7 @@ impl Effects {
             return Err(refused("the body is too large for a schedule"));
         }
         let mut request = ScheduleRequest {
-            name: schedule_name(&delivery.message_id, None),
+            name: String::new(),
             group: scheduling.group.clone(),
             at,
             region: queue.region().to_owned(),
@@ -421,17 +576,25 @@ impl Effects {
             input,
             dead_letter_arn: scheduling.dead_letter_arn.clone(),
         };
-        match self.scheduler.create(&request).await {
-            Err(error) if error.kind == CallErrorKind::Conflict => {}
-            done => return done.map(|()| request.name),
+        for suffix in [None, Some(at)] {
+            request.name = schedule_name(&delivery.message_id, suffix);
+            match self.scheduler.create(&request).await {
+                Err(error) if error.kind == CallErrorKind::Conflict => {}
+                done => return done.map(|()| request.name),
+            }
+            // The name is taken: by this very deferral, delivered twice, or by another one of the same message.
+            if self.options.is_frigg() || self.scheduler.is_same(&request).await? {
+                return Ok(request.name);
+            }
         }
-        // The name is taken: by this very deferral, delivered twice, or by an earlier one of the same message.
-        if self.options.is_frigg() || self.scheduler.is_same(&request).await? {
-            return Ok(request.name);
-        }
-        request.name = schedule_name(&delivery.message_id, Some(at));
-        self.scheduler.create(&request).await.map(|()| request.name)
+        Err(refused("other schedules have the message's names"))
     }
+}
+
+/// The application's own code: its panic is a fault like another.
+async fn caught(call: impl Future<Output = Result<(), BoxError>>) -> Result<(), BoxError> {
+    let result = AssertUnwindSafe(call).catch_unwind().await;
+    result.unwrap_or_else(|_| Err("the run-state hook panicked".into()))
 }
 
 fn log_state_fault(record: &Record, operation: &'static str, result: Result<(), BoxError>) {
@@ -496,7 +659,19 @@ impl Pending {
             attributes: delivery.message_attributes.clone(),
             trace_header: delivery.attributes.get("AWSTraceHeader").cloned(),
             group_id: delivery.group_id.clone(),
+            deduplication_id: None,
         }
+    }
+
+    /// SQS counts its 12 h from the receive, which nobody tells. On a FIFO queue, where there is no other way, an
+    /// extension that passes them is tried once more with half the time.
+    fn shorter_visibility(&self, failed: Tier, error: &CallError) -> Option<u32> {
+        let Tier::Visibility { seconds } = failed else {
+            return None;
+        };
+        let too_long = error.kind == CallErrorKind::Refused && error.message.contains("43200");
+        let again = too_long && self.record.delivery.is_fifo() && self.max_visibility.is_none();
+        again.then_some(seconds / 2)
     }
 
     fn schedule_error(&self) -> Option<String> {

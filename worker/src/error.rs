@@ -72,6 +72,8 @@ pub struct HandlerError {
 enum Kind {
     /// As its markers say; retryable without one.
     Marked,
+    /// Retryable, whatever its markers say of permanence.
+    Retryable,
     Permanent,
     Unreadable,
     Panicked,
@@ -90,7 +92,7 @@ impl HandlerError {
     /// A failure that the queue's next delivery may cure, whatever is in `error`, but for a rate limit.
     pub fn retryable(error: impl Into<BoxError>) -> Self {
         HandlerError {
-            kind: Kind::Marked,
+            kind: Kind::Retryable,
             error: error.into(),
         }
     }
@@ -116,6 +118,14 @@ impl HandlerError {
 
     pub(crate) fn timed_out() -> Self {
         let error = "the handler did not end before the batch's deadline and was cancelled".into();
+        HandlerError {
+            kind: Kind::TimedOut,
+            error,
+        }
+    }
+
+    pub(crate) fn unconfirmed() -> Self {
+        let error = "the batch had to answer before the record was through".into();
         HandlerError {
             kind: Kind::TimedOut,
             error,
@@ -153,12 +163,12 @@ impl HandlerError {
             Kind::Permanent => return Failure::Permanent,
             Kind::Unreadable => return Failure::Unreadable,
             Kind::Panicked | Kind::TimedOut => return Failure::Retryable,
-            Kind::Marked => {}
+            Kind::Marked | Kind::Retryable => {}
         }
         if let Some(limit) = marker::find_limit(&*self.error) {
             return Failure::Limited(limit);
         }
-        if marker::find_permanent(&*self.error).is_some() {
+        if self.kind == Kind::Marked && marker::find_permanent(&*self.error).is_some() {
             Failure::Permanent
         } else {
             Failure::Retryable
@@ -171,8 +181,8 @@ impl HandlerError {
             Kind::Unreadable => "DecodeError",
             Kind::Panicked => "Panic",
             Kind::TimedOut => "Timeout",
-            Kind::Marked | Kind::Permanent if self.is_rate_limited() => "RateLimitError",
-            Kind::Marked | Kind::Permanent => "Error",
+            Kind::Marked | Kind::Retryable if self.is_rate_limited() => "RateLimitError",
+            Kind::Marked | Kind::Retryable | Kind::Permanent => "Error",
         }
     }
 }

@@ -78,8 +78,15 @@ impl<T: DeserializeOwned + Send + 'static> Message for T {
 }
 
 /// The body as it came, without the envelope.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Raw(pub String);
+
+/// Its length: a body belongs in no log.
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Raw({} bytes)", self.0.len())
+    }
+}
 
 impl Message for Raw {
     fn decode(body: &str) -> Result<Self, DecodeError> {
@@ -176,7 +183,7 @@ where
 pub struct PerBatch<H>(pub H);
 
 /// An undecoded job, as the batch code has it.
-#[derive(Debug)]
+#[expect(missing_debug_implementations, reason = "it is a body")]
 pub struct RawJob<'a> {
     /// `None`: the record had none.
     pub(crate) body: Option<&'a str>,

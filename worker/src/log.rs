@@ -6,14 +6,15 @@
 use std::fmt;
 use std::io::Write as _;
 
+use frigg_core::deferral::BadValue;
 use frigg_core::time;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -21,20 +22,67 @@ use crate::clock::Clock;
 
 /// Installs JSON lines on standard output, unless the program has set up logging of its own.
 ///
-/// The level comes from `RUST_LOG` (`debug`, `info,my_crate=debug`), else `AWS_LAMBDA_LOG_LEVEL`, else it is `INFO`.
+/// The level comes from `RUST_LOG` (`debug`, `info,my_crate=debug`), else `AWS_LAMBDA_LOG_LEVEL` (`DEBUG`), else it is
+/// `INFO`. A value that cannot be read counts as unset, and one WARN says so.
 pub fn init(variable: impl Fn(&str) -> Option<String>) {
-    let filter = ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"]
-        .iter()
-        .filter_map(|name| variable(name))
-        .find_map(|text| text.to_lowercase().parse::<Targets>().ok())
-        .unwrap_or_else(|| Targets::new().with_default(Level::INFO));
+    let (levels, bad) = levels(variable);
     let lines = JsonLines::new(Clock::system(), |line| {
         // Nothing can be done about a closed standard output.
         let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
     });
     let _ = tracing_subscriber::registry()
-        .with(lines.with_filter(filter))
+        .with(lines.with_filter(of_levels(levels)))
         .try_init();
+    bad.iter().for_each(bad_setting);
+}
+
+/// One WARN for a variable that cannot be used.
+pub(crate) fn bad_setting(bad: &BadValue) {
+    tracing::warn!(
+        target: "frigg.worker", eventName = "frigg.worker.bad_setting",
+        variable = bad.name, value = bad.value, default = bad.default, "{bad}",
+    );
+}
+
+fn levels(variable: impl Fn(&str) -> Option<String>) -> (Targets, Vec<BadValue>) {
+    let mut bad = Vec::new();
+    let mut read = |name: &'static str, parse: fn(&str) -> Option<Targets>| {
+        let text = variable(name)?.trim().to_owned();
+        let levels = parse(&text);
+        if levels.is_none() && !text.is_empty() {
+            bad.push(BadValue::new(name, &text, "INFO"));
+        }
+        levels
+    };
+    let everything = |level: LevelFilter| Targets::new().with_default(level);
+    let rust_log = read("RUST_LOG", |text| text.parse().ok().filter(|_| !text.is_empty()));
+    // A name that is no level would be a target here, and silence all others.
+    let of_lambda = read("AWS_LAMBDA_LOG_LEVEL", |text| {
+        let fatal = text.eq_ignore_ascii_case("fatal");
+        let level = if fatal {
+            Some(LevelFilter::ERROR)
+        } else {
+            text.parse().ok()
+        };
+        level.map(|level| Targets::new().with_default(level))
+    });
+    let levels = rust_log
+        .or(of_lambda)
+        .unwrap_or_else(|| everything(LevelFilter::INFO));
+    (levels, bad)
+}
+
+/// The runtime's own spans are never filtered out: their fields belong on the lines of others too.
+fn of_levels<S>(levels: Targets) -> impl Filter<S> {
+    let hint = Filter::<S>::max_level_hint(&levels).map(|hint| hint.max(LevelFilter::ERROR));
+    let enabled = move |metadata: &Metadata<'_>| {
+        let own_span = metadata.is_span() && metadata.target() == "frigg.worker";
+        own_span || levels.would_enable(metadata.target(), metadata.level())
+    };
+    match hint {
+        Some(hint) => FilterFn::new(enabled).with_max_level_hint(hint),
+        None => FilterFn::new(enabled),
+    }
 }
 
 /// The layer that writes the lines.
@@ -142,3 +190,7 @@ impl Visit for Fields {
         self.set(field, format!("{value:?}").into());
     }
 }
+
+#[cfg(test)]
+#[path = "log_tests.rs"]
+mod tests;

@@ -59,7 +59,7 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 /// A copy to be sent. Without a group id on a standard queue it is its own tenant.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SendRequest {
     /// The body, stamped.
     pub body: String,
@@ -71,6 +71,21 @@ pub struct SendRequest {
     pub trace_header: Option<String>,
     /// `MessageGroupId` of the original (fair queues).
     pub group_id: Option<String>,
+    /// `MessageDeduplicationId`, for a FIFO queue only. Such a queue knows no delay per message: none is sent.
+    pub deduplication_id: Option<String>,
+}
+
+/// Without the body and the values of attributes: they belong in no log.
+impl fmt::Debug for SendRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendRequest")
+            .field("body_bytes", &self.body.len())
+            .field("delay_seconds", &self.delay_seconds)
+            .field("attributes", &self.attributes.keys())
+            .field("trace_header", &self.trace_header)
+            .field("group_id", &self.group_id)
+            .finish()
+    }
 }
 
 impl SendRequest {
@@ -82,6 +97,7 @@ impl SendRequest {
             attributes: HashMap::new(),
             trace_header: None,
             group_id: None,
+            deduplication_id: None,
         }
     }
 }
@@ -142,7 +158,7 @@ pub struct VisibilityRequest {
 }
 
 /// A one-time schedule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ScheduleRequest {
     /// `[0-9a-zA-Z-_.]{1,64}`
     pub name: String,
@@ -160,6 +176,22 @@ pub struct ScheduleRequest {
     pub input: String,
     /// Where an event goes that could not be delivered.
     pub dead_letter_arn: Option<String>,
+}
+
+/// Without the input, which is a body.
+impl fmt::Debug for ScheduleRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduleRequest")
+            .field("name", &self.name)
+            .field("group", &self.group)
+            .field("at", &self.at)
+            .field("region", &self.region)
+            .field("target", &self.target)
+            .field("role_arn", &self.role_arn)
+            .field("input_bytes", &self.input.len())
+            .field("dead_letter_arn", &self.dead_letter_arn)
+            .finish()
+    }
 }
 
 /// What a schedule calls.

@@ -1,27 +1,60 @@
-//! Queue URLs, found from ARNs and remembered.
+//! What is known of queues: their URLs, and what they say of themselves. Asked once, when first needed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use frigg_core::deferral::Options;
 use frigg_core::delivery::QueueArn;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
-use crate::ports::{CallError, Sqs};
+use crate::ports::{CallError, QueueAttributes, Sqs};
 
-/// Remembers each queue's URL; a look-up that failed is not remembered.
+/// A queue that did not tell its attributes is asked again after this.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// Each hold of a FIFO group spends a receive, so the queue must allow more of them than there can be deferrals.
+pub(crate) fn too_few_receives(
+    queue: &QueueArn,
+    told: &QueueAttributes,
+    options: &Options,
+) -> Option<String> {
+    let needed = options.limits.max_deferrals.saturating_add(3);
+    let allowed = told
+        .max_receive_count
+        .filter(|_| queue.is_fifo() && !options.is_frigg())?;
+    (allowed < needed).then(|| {
+        format!(
+            "the FIFO queue {} has maxReceiveCount {allowed}, and a message that is limited up to {} times needs \
+             {needed} receives: raise maxReceiveCount to {needed}, or lower FRIGG_QUEUE_MAX_DEFERRALS",
+            queue.name(),
+            options.limits.max_deferrals,
+        )
+    })
+}
+
+/// Remembers each queue's URL and attributes. A URL look-up that failed is not remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// Whether `QueueOwnerAWSAccountId` is passed. Frigg does not.
     owner: bool,
-    // Held during a look-up, so that a batch asks once.
+    // Both are held during a look-up, so that a batch asks once.
     urls: Mutex<HashMap<QueueArn, Arc<str>>>,
+    attributes: Mutex<HashMap<QueueArn, Answer>>,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Told(Arc<QueueAttributes>),
+    Failed(Instant),
 }
 
 impl Queues {
     pub(crate) fn new(owner: bool) -> Self {
         Queues {
             owner,
-            urls: Mutex::default(),
+            ..Queues::default()
         }
     }
 
@@ -38,5 +71,40 @@ impl Queues {
     /// The URL is known from the environment.
     pub(crate) async fn remember(&self, queue: QueueArn, url: &str) {
         self.urls.lock().await.insert(queue, url.into());
+    }
+
+    /// What the queue says of itself; `None` when it does not say.
+    pub(crate) async fn attributes(
+        &self,
+        sqs: &dyn Sqs,
+        queue: &QueueArn,
+        options: &Options,
+    ) -> Option<Arc<QueueAttributes>> {
+        let mut all = self.attributes.lock().await;
+        match all.get(queue) {
+            Some(Answer::Told(attributes)) => return Some(Arc::clone(attributes)),
+            Some(Answer::Failed(at)) if at.elapsed() < ASK_AGAIN_AFTER => return None,
+            _ => {}
+        }
+        let asked = async { sqs.queue_attributes(&self.url(sqs, queue).await?).await };
+        match asked.await {
+            Ok(told) => {
+                if let Some(fault) = too_few_receives(queue, &told, options) {
+                    tracing::error!(target: "frigg.worker", eventName = "frigg.worker.too_few_receives", "{fault}");
+                }
+                let told = Arc::new(told);
+                all.insert(queue.clone(), Answer::Told(Arc::clone(&told)));
+                Some(told)
+            }
+            Err(error) => {
+                all.insert(queue.clone(), Answer::Failed(Instant::now()));
+                tracing::warn!(
+                    target: "frigg.worker", eventName = "frigg.worker.queue_attributes_failed",
+                    queue = queue.name(), "error.type" = "CallError", "error.message" = %error,
+                    "the queue's dead-letter rule and retention are not known",
+                );
+                None
+            }
+        }
     }
 }

@@ -54,11 +54,7 @@ impl Record {
         delivery.deferral_id.clone_from(&envelope.deferral_id);
         delivery.retry_at = envelope.retry_at;
 
-        // A span of level ERROR is never filtered out, so its fields are on every line.
-        let span = tracing::error_span!(
-            target: "frigg.worker", "record",
-            messageId = delivery.message_id, receiveCount = delivery.receive_count,
-        );
+        let span = span_of(&delivery.message_id, delivery.receive_count);
         let receipt_handle = message.receipt_handle.filter(|handle| !handle.is_empty());
         Record {
             index,
@@ -71,14 +67,24 @@ impl Record {
     }
 }
 
+/// Carries a record's id and receive count into every line. A span of level ERROR is never filtered out.
+pub(crate) fn span_of(message_id: &str, receive_count: Option<u32>) -> Span {
+    tracing::error_span!(
+        target: "frigg.worker", "record",
+        messageId = message_id, receiveCount = receive_count,
+    )
+}
+
+/// `ApproximateReceiveCount`, where it is a positive integer.
+pub(crate) fn receive_count(attributes: &HashMap<String, String>) -> Option<u32> {
+    let value = positive_integer(attributes.get("ApproximateReceiveCount")?)?;
+    Some(u32::try_from(value).unwrap_or(u32::MAX))
+}
+
 fn delivery(id: Option<String>, arn: Option<String>, attributes: HashMap<String, String>) -> Delivery {
-    let count = |name: &str| {
-        let value = positive_integer(attributes.get(name)?)?;
-        Some(u32::try_from(value).unwrap_or(u32::MAX))
-    };
     let time = |name: &str| Timestamp::from_millisecond(attributes.get(name)?.trim().parse().ok()?).ok();
     let mut delivery = Delivery::default();
-    delivery.receive_count = count("ApproximateReceiveCount");
+    delivery.receive_count = receive_count(&attributes);
     delivery.sent_at = time("SentTimestamp");
     delivery.first_received_at = time("ApproximateFirstReceiveTimestamp");
     delivery.group_id = attributes.get("MessageGroupId").cloned();

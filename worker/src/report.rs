@@ -1,7 +1,7 @@
 //! What the runtime writes to the log: one line per outcome, with Frigg's event names and field names.
 
 use frigg_core::deferral::{Counters, Limits};
-use frigg_core::rate_limit::Limit;
+use frigg_core::rate_limit::{Limit, LimitKind};
 use frigg_core::time;
 use jiff::Timestamp;
 use tracing::Level;
@@ -30,6 +30,7 @@ pub(crate) struct Line {
     reason: Option<&'static str>,
     module: Option<String>,
     status_code: Option<u16>,
+    dead_letter_queue: Option<String>,
     skipped: Option<&'static str>,
     cause: Option<String>,
     operation: Option<&'static str>,
@@ -39,22 +40,25 @@ pub(crate) struct Line {
 
 impl Line {
     /// An ordinary failure.
-    pub(crate) fn of_error(error: &HandlerError) -> Line {
+    pub(crate) fn of_error(error: &HandlerError, body: &str) -> Line {
         Line {
             status_code: error.status(),
             error_type: Some(error.type_name()),
-            error_message: Some(cut(&error.to_string())),
+            error_message: Some(clean(&error.to_string(), body)),
             ..Line::default()
         }
     }
 
     /// A limited record: the fields that all its lines share.
-    pub(crate) fn of_limit(error: &HandlerError, limit: &Limit) -> Line {
+    pub(crate) fn of_limit(error: &HandlerError, limit: &Limit, body: &str) -> Line {
         Line {
-            reason: Some(limit.reason.frigg_name()),
+            reason: Some(match limit.kind {
+                LimitKind::Unavailable => "unavailable",
+                _ => limit.reason.frigg_name(),
+            }),
             module: limit.module.clone(),
             status_code: limit.status,
-            ..Line::of_error(error)
+            ..Line::of_error(error, body)
         }
     }
 
@@ -98,12 +102,19 @@ impl Line {
         Line {
             mechanism,
             visibility_timeout: Some(seconds),
-            schedule_error,
+            schedule_error: schedule_error.as_deref().map(cut),
             ..self
         }
     }
 
-    /// Why a limited record was not put back.
+    pub(crate) fn with_dead_letter_queue(self, name: &str) -> Line {
+        Line {
+            dead_letter_queue: Some(name.to_owned()),
+            ..self
+        }
+    }
+
+    /// Why a limited record was not put back, or a dead one not buried.
     pub(crate) fn with_skip(self, skipped: &'static str, cause: Option<String>) -> Line {
         Line {
             skipped: Some(skipped),
@@ -143,6 +154,7 @@ impl Line {
                     reason = self.reason,
                     module = self.module,
                     statusCode = self.status_code,
+                    deadLetterQueue = self.dead_letter_queue,
                     "deferral.skipped" = self.skipped,
                     "deferral.cause" = self.cause,
                     operation = self.operation,
@@ -161,9 +173,10 @@ impl Line {
     }
 }
 
-/// A text without control characters, cut to a length that a log line bears.
+/// A text that a log line and a message attribute bear: without control characters and line separators, at most 1 KiB.
 pub(crate) fn cut(text: &str) -> String {
-    let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}');
+    let clean = text.chars().map(|c| if breaks(c) { ' ' } else { c });
     let mut out = String::new();
     for c in clean {
         if out.len() + c.len_utf8() > MAX_TEXT {
@@ -174,6 +187,56 @@ pub(crate) fn cut(text: &str) -> String {
     out
 }
 
+/// An error's text, cut, and without what it quotes of the message's body: parsers like to cite what they stumble
+/// over, and that can be a secret.
+pub(crate) fn clean(text: &str, body: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['"', '`', '\'']) {
+        let (quote, after) = rest[at..].split_at(1);
+        out.push_str(&rest[..at]);
+        out.push_str(quote);
+        rest = after;
+        if let Some(end) = rest.find(quote)
+            && end > 0
+            && body.contains(&rest[..end])
+        {
+            out.push('…');
+            out.push_str(quote);
+            rest = &rest[end + 1..];
+        }
+    }
+    out.push_str(rest);
+    cut(&out)
+}
+
 fn millis(duration: jiff::SignedDuration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_does_not_quote_the_body() {
+        let body = r#"{"id":"s3cr3t-9f","mode":"Full"}"#;
+        for (text, want) in [
+            (
+                r#"invalid type: string "s3cr3t-9f", expected u64"#,
+                r#"invalid type: string "…", expected u64"#,
+            ),
+            (
+                "unknown variant `s3cr3t-9f`, expected `Delta`",
+                "unknown variant `…`, expected `Delta`",
+            ),
+            ("it didn't work, and won't", "it didn't work, and won't"),
+            ("an open \" quote", "an open \" quote"),
+            (r#"an empty "" one"#, r#"an empty "" one"#),
+            ("two\nlines\u{0}", "two lines "),
+        ] {
+            assert_eq!(clean(text, body), want);
+        }
+        assert_eq!(clean(&"x".repeat(5000), body).len(), MAX_TEXT);
+    }
 }

@@ -291,7 +291,7 @@ impl Scheduler for FakeScheduler {
                 .schedules()
                 .iter()
                 .any(|schedule| schedule.name == request.name);
-            self.calls.make(&call, 0)?;
+            lock(&self.calls.made).push(call);
             match taken {
                 true => Err(CallError::new(
                     CallErrorKind::Conflict,

@@ -19,6 +19,7 @@ use crate::handler::Consumer;
 use crate::log;
 use crate::ports::{Scheduler, Sqs};
 use crate::queues::Queues;
+use crate::rest::Rest;
 use crate::run_state::RunState;
 use crate::runtime;
 
@@ -48,12 +49,7 @@ impl<C: Consumer> Worker<C> {
         let variable = |name: &str| std::env::var(name).ok();
         log::init(variable);
         let (config, bad) = Config::from_variables(variable);
-        for value in bad {
-            tracing::warn!(
-                target: "frigg.worker", eventName = "frigg.worker.bad_setting",
-                variable = value.name, value = value.value, default = value.default, "{value}",
-            );
-        }
+        bad.iter().for_each(log::bad_setting);
         if !runtime::under_lambda() && config.queue_url.is_none() {
             return Err(Error::new(
                 "FRIGG_QUEUE_URL is not set: outside Lambda it names the queue to poll, for example \
@@ -72,6 +68,7 @@ impl<C: Consumer> Worker<C> {
             scheduler: Arc::new(AwsScheduler::new(aws)),
             scheduling: config.scheduling.clone(),
             queues: Queues::new(!config.options.is_frigg()),
+            rest: Rest::default(),
             run_state: None,
             options: config.options.clone(),
         };

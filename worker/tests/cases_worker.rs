@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use frigg_core::deferral::{
-    Body, Capabilities, Counters, Decision, Failure, MAX_VISIBILITY, Options, Reading, plan,
+    Body, Capabilities, Counters, DeadLetters, Decision, Failure, MAX_VISIBILITY, Options, Reading, plan,
 };
 use frigg_core::delivery::{Delivery, QueueArn};
 use frigg_core::marker::Permanent;
@@ -567,6 +567,7 @@ fn next_envelope(case: &Value) -> Outcome {
         schedule: false,
         visibility: true,
         retention: None,
+        dead_letters: DeadLetters::Absent,
     };
     let decision = plan(
         now(case),
@@ -626,6 +627,7 @@ fn cap_check(case: &Value) -> Outcome {
         schedule: true,
         visibility: true,
         retention: None,
+        dead_letters: DeadLetters::Absent,
     };
     let options = Options::frigg().with_limits(limits);
     let decision = plan(now(case), 0.0, Failure::Limited(&limit), &delivery, &options, can);

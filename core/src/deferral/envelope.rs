@@ -90,7 +90,7 @@ pub enum Reading {
 }
 
 /// A message's body without its envelope, and the envelope.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Body {
     raw: String,
     /// `raw` without its envelope, where it had one.
@@ -100,6 +100,17 @@ pub struct Body {
     /// Members under `_frigg` that are not ours, as raw JSON.
     foreign: String,
     fault: Option<EnvelopeFault>,
+}
+
+/// Without the text: a body belongs in no log.
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body")
+            .field("bytes", &self.raw.len())
+            .field("envelope", &self.envelope)
+            .field("fault", &self.fault)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

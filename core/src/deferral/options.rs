@@ -33,6 +33,9 @@ pub struct Options {
     pub ladder: Ladder,
     /// `FRIGG_QUEUE_MAX_RECEIVE_COUNT`: the queue's `maxReceiveCount`, where it is told. Default: unknown.
     pub max_receive_count: Option<u32>,
+    /// `FRIGG_RELAY=1`: a wait too long for one delay is a chain of delays, rather than a visibility extension, where
+    /// there is no scheduler. It costs a send per 900 s and no receive. Default: off.
+    pub relay: bool,
     max_delay: Duration,
     frigg: bool,
 }
@@ -43,6 +46,7 @@ impl Default for Options {
             limits: Limits::default(),
             ladder: Ladder::default(),
             max_receive_count: None,
+            relay: false,
             max_delay: Self::LONGEST_DELAY,
             frigg: false,
         }
@@ -90,21 +94,22 @@ impl Options {
         Options { limits, ..self }
     }
 
-    /// Reads `FRIGG_COMPAT`, `FRIGG_QUEUE_MAX_DEFERRALS`, `FRIGG_QUEUE_MAX_DEFERRED_MS`,
+    /// Reads `FRIGG_COMPAT`, `FRIGG_RELAY`, `FRIGG_QUEUE_MAX_DEFERRALS`, `FRIGG_QUEUE_MAX_DEFERRED_MS`,
     /// `FRIGG_QUEUE_MAX_RECEIVE_COUNT` and `FRIGG_MAX_DELAY_SECONDS` through `variable`. Values that cannot be used
     /// leave the default and are returned, for one WARN each.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> (Options, Vec<BadValue>) {
         let mut bad = Vec::new();
-        let frigg = match variable("FRIGG_COMPAT").as_deref().map(str::trim) {
+        let mut switch = |name| match variable(name).as_deref().map(str::trim) {
             Some("1" | "true") => true,
             None | Some("" | "0" | "false") => false,
             Some(other) => {
-                bad.push(BadValue::new("FRIGG_COMPAT", other, "0"));
+                bad.push(BadValue::new(name, other, "0"));
                 false
             }
         };
         let mut options = Options {
-            frigg,
+            frigg: switch("FRIGG_COMPAT"),
+            relay: switch("FRIGG_RELAY"),
             ..Options::default()
         };
         let mut number = |name, default: &str, accept: fn(u64) -> bool| -> Option<u64> {

@@ -51,6 +51,20 @@ pub struct Capabilities {
     pub visibility: bool,
     /// The queue's retention, where known.
     pub retention: Option<Duration>,
+    /// Where a message goes that can never be handled.
+    pub dead_letters: DeadLetters,
+}
+
+/// Whether the queue has a dead-letter queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeadLetters {
+    /// It has one, and a copy can be sent there.
+    Present,
+    /// It has none.
+    Absent,
+    /// Nobody could tell. What can never be handled is then reported failed, and ends where the queue's own rule says.
+    #[default]
+    Unknown,
 }
 
 impl Capabilities {
@@ -87,8 +101,32 @@ pub enum Decision {
     Defer(Deferral),
     /// Report it failed: the queue delivers it again, or moves it to the dead-letter queue.
     Fail(Refusal),
-    /// Acknowledge and drop it: a permanent failure (Frigg's "halt").
+    /// Send a copy to the dead-letter queue, with the reason, and acknowledge it once it is there.
+    Bury(Burial),
+    /// Acknowledge and drop it: a permanent failure (Frigg's "halt") where there is no dead-letter queue.
     Discard,
+}
+
+/// Why a message goes to the dead-letter queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Burial {
+    /// The handler says that nothing cures it.
+    Permanent,
+    /// The message cannot be handled.
+    Unreadable,
+    /// It is limited, past a cap, and on its last receive.
+    Capped(Capped),
+}
+
+impl Burial {
+    /// `permanent`, `unreadable` or `deferral_capped`.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Burial::Permanent => "permanent",
+            Burial::Unreadable => "unreadable",
+            Burial::Capped(_) => "deferral_capped",
+        }
+    }
 }
 
 /// A message that is put back.
@@ -164,8 +202,9 @@ pub fn plan(
             return Decision::Fail(Refusal::NotLimited);
         }
         Failure::Limited(limit) => limit,
-        Failure::Retryable | Failure::Unreadable => return Decision::Fail(Refusal::NotLimited),
-        Failure::Permanent => return Decision::Discard,
+        Failure::Retryable => return Decision::Fail(Refusal::NotLimited),
+        Failure::Unreadable => return unreadable(options, can),
+        Failure::Permanent => return permanent(options, can),
     };
     if options.is_frigg() && limit.retry_at.is_none() {
         return Decision::Fail(Refusal::NoRetryAt);
@@ -183,10 +222,17 @@ pub fn plan(
         retry_at: None,
     };
     if past_cap(&counters, told, options) {
-        return Decision::Fail(Refusal::Capped(Capped {
+        let capped = Capped {
             counters,
             retry_at: told,
-        }));
+        };
+        // Before that it still has receives left, and with them a chance.
+        let buried = buries(options, can) && delivery.is_last_attempt();
+        return if buried {
+            Decision::Bury(Burial::Capped(capped))
+        } else {
+            Decision::Fail(Refusal::Capped(capped))
+        };
     }
     let retry_at = spread(now, told, random, &counters, options, can);
     if !options.is_frigg() {
@@ -199,6 +245,29 @@ pub fn plan(
             tier,
         }),
         None => Decision::Fail(Refusal::NoWayBack),
+    }
+}
+
+/// Frigg leaves dead letters to the queue.
+fn buries(options: &Options, can: Capabilities) -> bool {
+    can.dead_letters == DeadLetters::Present && !options.is_frigg()
+}
+
+fn permanent(options: &Options, can: Capabilities) -> Decision {
+    match can.dead_letters {
+        _ if options.is_frigg() => Decision::Discard,
+        DeadLetters::Present => Decision::Bury(Burial::Permanent),
+        DeadLetters::Absent => Decision::Discard,
+        DeadLetters::Unknown => Decision::Fail(Refusal::NotLimited),
+    }
+}
+
+/// The message's fault, not the moment's, and perhaps a deployment's: never discarded.
+fn unreadable(options: &Options, can: Capabilities) -> Decision {
+    if buries(options, can) {
+        Decision::Bury(Burial::Unreadable)
+    } else {
+        Decision::Fail(Refusal::NotLimited)
     }
 }
 
@@ -263,7 +332,7 @@ pub fn tier(
         return Some(Tier::Schedule { at });
     }
     let serves = can.visibility && seconds <= longest && !delivery.is_last_attempt();
-    if can.delay && !serves && !options.is_frigg() {
+    if can.delay && (!serves || options.relay) && !options.is_frigg() {
         // Relay: the longest delay, and from there the next one. The envelope says until when.
         return Some(delay);
     }
@@ -353,7 +422,11 @@ fn spread(
     let width = time::wait(now, told)
         .saturating_mul(1 << doublings)
         .min(MAX_SPREAD);
-    let random = if random.is_nan() { 0.0 } else { random.clamp(0.0, 1.0) };
+    let random = if random.is_nan() {
+        0.0
+    } else {
+        random.clamp(0.0, 1.0)
+    };
     let extra = SignedDuration::from_secs_f64(width.as_secs_f64() * random);
     let spread = told.checked_add(extra).unwrap_or(told);
     // Neither past the cap, nor out of the delay tier into one that spends a receive.

@@ -14,6 +14,7 @@ const ALL: Capabilities = Capabilities {
     schedule: true,
     visibility: true,
     retention: None,
+    dead_letters: DeadLetters::Absent,
 };
 const NO_SCHEDULE: Capabilities = Capabilities {
     schedule: false,
@@ -702,8 +703,9 @@ prop_compose! {
         schedule: bool,
         visibility in prop::bool::weighted(0.8),
         retention in proptest::option::of(60u64..1_209_600),
+        dead_letters in prop::sample::select(&[DeadLetters::Present, DeadLetters::Absent, DeadLetters::Unknown][..]),
     ) -> Capabilities {
-        Capabilities { delay, schedule, visibility, retention: retention.map(Duration::from_secs) }
+        Capabilities { delay, schedule, visibility, retention: retention.map(Duration::from_secs), dead_letters }
     }
 }
 
@@ -827,7 +829,8 @@ proptest! {
             Decision::Defer(Deferral { counters, retry_at, .. }) => {
                 prop_assert!(counters.deferrals <= limits.max_deferrals && retry_at <= ends(&counters));
             }
-            Decision::Fail(Refusal::Capped(Capped { counters, retry_at })) => {
+            Decision::Fail(Refusal::Capped(Capped { counters, retry_at }))
+            | Decision::Bury(Burial::Capped(Capped { counters, retry_at })) => {
                 prop_assert!(counters.deferrals > limits.max_deferrals || retry_at > ends(&counters));
             }
             _ => {}
@@ -842,6 +845,12 @@ proptest! {
             Decision::Defer(deferral) => deferral,
             Decision::Discard => {
                 prop_assert_eq!(input.failure, 0);
+                prop_assert!(input.can.dead_letters == DeadLetters::Absent || input.options.is_frigg());
+                return Ok(());
+            }
+            Decision::Bury(burial) => {
+                prop_assert!(input.can.dead_letters == DeadLetters::Present && !input.options.is_frigg());
+                prop_assert!(!matches!(burial, Burial::Capped(_)) || input.delivery.is_last_attempt());
                 return Ok(());
             }
             Decision::Fail(_) => return Ok(()),
@@ -872,4 +881,81 @@ proptest! {
 /// When SQS deletes the message.
 fn expires(input: &Input) -> Option<Timestamp> {
     Some(input.delivery.sent_at? + input.can.retention?)
+}
+
+#[test]
+fn what_can_never_be_handled_goes_where_the_queue_has_a_place_for_it() {
+    use DeadLetters::{Absent, Present, Unknown};
+    let fail = || Decision::Fail(Refusal::NotLimited);
+    for (dead_letters, options, permanent, unreadable) in [
+        (
+            Present,
+            default(),
+            Decision::Bury(Burial::Permanent),
+            Decision::Bury(Burial::Unreadable),
+        ),
+        (Absent, default(), Decision::Discard, fail()),
+        (Unknown, default(), fail(), fail()),
+        (Present, Options::frigg(), Decision::Discard, fail()),
+        (Unknown, Options::frigg(), Decision::Discard, fail()),
+    ] {
+        let can = Capabilities { dead_letters, ..ALL };
+        let decide = |failure| plan(now(), 0.0, failure, &standard(), &options, can);
+        assert_eq!(decide(Failure::Permanent), permanent, "{dead_letters:?}");
+        assert_eq!(decide(Failure::Unreadable), unreadable, "{dead_letters:?}");
+    }
+}
+
+#[test]
+fn a_capped_message_is_buried_on_its_last_receive_only() {
+    let limit = Limit {
+        retry_at: Some(now() + SignedDuration::from_hours(27)),
+        ..Limit::default()
+    };
+    let can = Capabilities {
+        dead_letters: DeadLetters::Present,
+        ..ALL
+    };
+    for (receive_count, buried) in [(1, false), (2, false), (3, true), (4, true)] {
+        let delivery = Delivery {
+            receive_count: Some(receive_count),
+            max_receive_count: Some(3),
+            ..standard()
+        };
+        let decision = plan(now(), 0.0, Failure::Limited(&limit), &delivery, &default(), can);
+        assert_eq!(
+            matches!(decision, Decision::Bury(Burial::Capped(_))),
+            buried,
+            "{receive_count}: {decision:?}"
+        );
+        let frigg = plan(
+            now(),
+            0.0,
+            Failure::Limited(&limit),
+            &delivery,
+            &Options::frigg(),
+            can,
+        );
+        assert!(matches!(frigg, Decision::Fail(Refusal::Capped(_))));
+    }
+}
+
+#[test]
+fn relay_comes_before_visibility_where_it_is_asked_for() {
+    let mut options = default();
+    options.relay = true;
+    let retry_at = now() + SignedDuration::from_secs(3600);
+    assert_eq!(
+        tier(now(), retry_at, &standard(), &options, NO_SCHEDULE),
+        Some(Tier::Delay { seconds: 900 })
+    );
+    assert!(matches!(
+        tier(now(), retry_at, &standard(), &options, ALL),
+        Some(Tier::Schedule { .. })
+    ));
+    let visibility = Some(Tier::Visibility { seconds: 3600 });
+    assert_eq!(
+        tier(now(), retry_at, &standard(), &default(), NO_SCHEDULE),
+        visibility
+    );
 }

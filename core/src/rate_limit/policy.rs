@@ -10,7 +10,7 @@ use super::providers::{self, Provider};
 use super::{Parser, Reason, Signal, Verdict, Window};
 
 type Classify = Arc<dyn Fn(&Signal<'_>) -> Option<Verdict> + Send + Sync>;
-type Listener = Arc<dyn Fn(&str) + Send + Sync>;
+type Listener = Arc<dyn Fn(&Signal<'_>, &str) + Send + Sync>;
 type CustomScope = Arc<dyn Fn(&ScopeIds<'_>) -> Option<String> + Send + Sync>;
 
 /// A provider's facts: whose limit it is, its windows, how its answers are read. It says nothing about how long a caller
@@ -168,10 +168,13 @@ impl Policy {
         self
     }
 
-    /// Catches a panic of the classify function: the listener gets its message, and the response is read as if there
-    /// were no such function. Default: no listener, and the panic comes out of the reader.
+    /// Catches a panic of the classify function: the listener gets the response and the panic's message, and the response
+    /// is read as if there were no such function. Default: no listener, and the panic comes out of the reader.
     #[must_use]
-    pub fn with_classify_listener(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn with_classify_listener(
+        mut self,
+        listener: impl Fn(&Signal<'_>, &str) + Send + Sync + 'static,
+    ) -> Self {
         self.listener = Some(Arc::new(listener));
         self
     }
@@ -396,6 +399,11 @@ impl NamedWindow {
             route: Some(route),
             ..self
         }
+    }
+
+    /// Whether a call of this path counts in the window.
+    pub fn covers(&self, path: &str) -> bool {
+        self.route.is_none_or(|pattern| glob(pattern, path))
     }
 
     /// The window as the worker spreads over it, where the limit is known.

@@ -150,7 +150,7 @@ impl Policy {
             Some(listener) => catch_unwind(AssertUnwindSafe(|| classify(signal))).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<&str>().copied();
                 let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-                listener(text.unwrap_or("the classify function panicked"));
+                listener(signal, text.unwrap_or("the classify function panicked"));
                 None
             }),
         };

@@ -14,6 +14,8 @@ pub struct Call {
     pub method: String,
     /// Without the query.
     pub path: String,
+    /// The request header `x-request-id`: the id of the message that made it, when the caller sends it along.
+    pub request_id: Option<String>,
     /// When it came.
     pub at: Timestamp,
     /// The same by the monotonic clock, since the provider's start.

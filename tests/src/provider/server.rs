@@ -158,7 +158,11 @@ async fn call(FromState(state): FromState<Arc<State>>, request: Request) -> axum
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default(),
     };
-    match state.call(key, request.method().as_str(), path) {
+    let request_id = request
+        .headers()
+        .get("x-request-id")
+        .and_then(|value| value.to_str().ok());
+    match state.call(key, request.method().as_str(), path, request_id) {
         Answer::Served => Json(json!({ "path": path })).into_response(),
         Answer::Refused { retry_after, policy } => {
             let body = json!({

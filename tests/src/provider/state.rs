@@ -47,7 +47,7 @@ impl State {
     }
 
     /// Decides about a call and remembers it.
-    pub(super) fn call(&self, key: &str, method: &str, path: &str) -> Answer {
+    pub(super) fn call(&self, key: &str, method: &str, path: &str, request_id: Option<&str>) -> Answer {
         let mut changing = self.lock();
         // Read under the lock, so that the record is in the order of time.
         let elapsed = self.clock.elapsed();
@@ -71,6 +71,7 @@ impl State {
             key: key.to_owned(),
             method: method.to_owned(),
             path: path.to_owned(),
+            request_id: request_id.map(str::to_owned),
             at: self.clock.at(elapsed),
             since_start: elapsed,
             accepted: status < 400,

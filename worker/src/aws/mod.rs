@@ -125,7 +125,8 @@ where
 /// Codes come bare or with a prefix (`AWS.SimpleQueueService.MessageNotInflight`).
 fn kind_of(code: &str, message: &str, status: u16) -> CallErrorKind {
     let code = code.rsplit(['.', '#']).next().unwrap_or_default();
-    let handle = message.to_ascii_lowercase().contains("receipt handle");
+    let text = message.to_ascii_lowercase();
+    let handle = text.contains("receipt handle") || text.contains("receipthandle");
     match code {
         "MessageNotInflight" | "ReceiptHandleIsInvalid" => CallErrorKind::HandleLost,
         "InvalidParameterValue" if handle => CallErrorKind::HandleLost,
@@ -153,6 +154,13 @@ mod tests {
             (
                 "InvalidParameterValue",
                 "Reason: The receipt handle has expired.",
+                400,
+                CallErrorKind::HandleLost,
+            ),
+            (
+                "InvalidParameterValue",
+                "Value AQEB for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available \
+                 for visibility timeout change.",
                 400,
                 CallErrorKind::HandleLost,
             ),

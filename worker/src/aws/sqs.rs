@@ -47,11 +47,15 @@ impl AwsSqs {
     }
 }
 
-/// `eu-west-1` of `https://sqs.eu-west-1.amazonaws.com/1/jobs`.
+/// `eu-west-1` of `https://sqs.eu-west-1.amazonaws.com/1/jobs`. Partitions and dual-stack endpoints have domains of
+/// their own, but the region has its form everywhere.
 fn region_of(url: &str) -> Option<&str> {
     let host = url.split("://").nth(1)?.split('/').next()?;
-    let (region, domain) = host.strip_prefix("sqs.")?.split_once('.')?;
-    domain.starts_with("amazonaws.").then_some(region)
+    let (service, rest) = host.split_once('.')?;
+    let (region, _) = rest.split_once('.')?;
+    let number = region.rsplit('-').next()?;
+    let is_region = region.matches('-').count() >= 2 && number.bytes().all(|b| b.is_ascii_digit());
+    (matches!(service, "sqs" | "sqs-fips") && is_region).then_some(region)
 }
 
 impl Sqs for AwsSqs {
@@ -91,10 +95,11 @@ impl Sqs for AwsSqs {
             let call = self.for_url(url).await.send_message().queue_url(url);
             let output = call
                 .message_body(&message.body)
-                .delay_seconds(message.delay_seconds.cast_signed())
+                .set_delay_seconds(delay(message))
                 .set_message_attributes(attributes(message)?)
                 .set_message_system_attributes(system_attributes(message)?)
                 .set_message_group_id(message.group_id.clone())
+                .set_message_deduplication_id(message.deduplication_id.clone())
                 .send()
                 .await
                 .map_err(|error| call_error(&error))?;
@@ -110,10 +115,11 @@ impl Sqs for AwsSqs {
                 SendMessageBatchRequestEntry::builder()
                     .id(entry_id(index))
                     .message_body(&message.body)
-                    .delay_seconds(message.delay_seconds.cast_signed())
+                    .set_delay_seconds(delay(message))
                     .set_message_attributes(attributes(message)?)
                     .set_message_system_attributes(system_attributes(message)?)
                     .set_message_group_id(message.group_id.clone())
+                    .set_message_deduplication_id(message.deduplication_id.clone())
                     .build()
                     .map_err(refused)
             });
@@ -198,6 +204,14 @@ impl Sqs for AwsSqs {
             Ok(per_entry(receipt_handles.len(), succeeded, output.failed()))
         })
     }
+}
+
+/// Always sent, also 0, but to a FIFO queue, which refuses it.
+fn delay(message: &SendRequest) -> Option<i32> {
+    message
+        .deduplication_id
+        .is_none()
+        .then_some(message.delay_seconds.cast_signed())
 }
 
 /// Entries are named by their place: one message can be in a batch twice, and message ids can have any form.
@@ -347,6 +361,16 @@ mod tests {
             region_of("https://sqs.cn-north-1.amazonaws.com.cn/1/jobs"),
             Some("cn-north-1")
         );
+        for (url, region) in [
+            ("https://sqs.us-iso-east-1.c2s.ic.gov/1/jobs", "us-iso-east-1"),
+            ("https://sqs.eu-west-1.api.aws/1/jobs", "eu-west-1"),
+            (
+                "https://sqs-fips.us-gov-west-1.amazonaws.com/1/jobs",
+                "us-gov-west-1",
+            ),
+        ] {
+            assert_eq!(region_of(url), Some(region), "{url}");
+        }
         for local in [
             "http://127.0.0.1:4566/000000000000/jobs",
             "http://sqs.localhost:4566/1/jobs",

@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::handler::Consumer;
 use crate::ports::{CallError, Sqs, VisibilityRequest};
+use crate::queues::too_few_receives;
 
 /// SQS's longest wait for a message.
 const RECEIVE_WAIT: Duration = Duration::from_secs(20);
@@ -30,6 +31,8 @@ const LAST_BACKOFF: Duration = Duration::from_secs(60);
 const WARN_EVERY: Duration = Duration::from_secs(60);
 const DEFAULT_VISIBILITY: Duration = Duration::from_secs(30);
 const BATCH: usize = 10;
+/// SQS hides no message for longer.
+const LONGEST_BATCH: Duration = Duration::from_secs(12 * 3600);
 
 /// Polls until `stop` is ready, then ends what is running.
 pub(crate) async fn run<C: Consumer>(
@@ -156,11 +159,14 @@ async fn find_queue<C>(
         };
         match answer {
             Ok(attributes) => {
-                let Some(arn) = attributes.arn else {
+                let Some(arn) = attributes.arn.clone() else {
                     return Err(Error::new(
                         "the queue of FRIGG_QUEUE_URL tells no ARN; is the URL a queue's?",
                     ));
                 };
+                if let Some(fault) = too_few_receives(&arn, &attributes, &pipe.effects.options) {
+                    return Err(Error::new(fault));
+                }
                 trouble.over();
                 pipe.effects.queues.remember(arn.clone(), url).await;
                 let visibility = attributes.visibility_timeout.unwrap_or(DEFAULT_VISIBILITY);
@@ -244,7 +250,8 @@ impl<C: Consumer> Shared<C> {
         let alive = KeepAlive {
             handles: Mutex::new(handles),
         };
-        let deadline = Instant::now() + self.batch_time;
+        let now = Instant::now();
+        let deadline = now.checked_add(self.batch_time).unwrap_or(now + LONGEST_BATCH);
         let processed = tokio::select! {
             processed = self.pipe.process(messages, deadline, &alive) => processed,
             never = alive.beat(&*self.pipe.effects.sqs, &self.queue) => match never {},

@@ -1,0 +1,378 @@
+//! [`OAuth2`]: tokens that are got, renewed and shared.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use frigg_core::marker::Permanent;
+use frigg_core::rate_limit::{Policy, Signal};
+use http::{Method, StatusCode};
+use oauth2::basic::BasicClient;
+use oauth2::{
+    AuthType, ClientId, ClientSecret, HttpRequest, HttpResponse, RefreshToken, RequestTokenError,
+    ResourceOwnerPassword, ResourceOwnerUsername, Scope, TokenResponse as _, TokenUrl,
+};
+use reqwest::Url;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::Mutex;
+
+use crate::clock::Clock;
+use crate::credentials::{CredentialStore, MemoryStore, Token};
+use crate::error::{FetchError, Kind};
+use crate::events::Events;
+use crate::redacted::RedactedUrl;
+
+/// A token this close to its end is renewed before the call.
+const MARGIN: Duration = Duration::from_secs(10);
+/// After a refusal the store is read again at these distances: the process that won may not have stored its tokens yet.
+const READ_AGAIN: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_secs(1)];
+
+/// A credential of OAuth 2 (RFC 6749): the grants that need no browser.
+///
+/// Clones share their tokens, and renew them one at a time. Before a renewal the [`CredentialStore`] is read: tokens that
+/// another process stored are adopted instead. A 400 or 401 of the token endpoint ends the credential, after the store
+/// was read again; a limit there stays a limit; anything else leaves it as it was.
+#[derive(Clone)]
+pub struct OAuth2 {
+    setup: Arc<Setup>,
+    tokens: Arc<Mutex<Tokens>>,
+}
+
+#[derive(Clone)]
+struct Setup {
+    token_url: String,
+    client_id: String,
+    client_secret: SecretString,
+    grant: Grant,
+    in_body: bool,
+    scopes: Vec<String>,
+    params: Vec<(String, String)>,
+    store: Arc<dyn CredentialStore>,
+    credential: String,
+}
+
+#[derive(Clone)]
+enum Grant {
+    ClientCredentials,
+    RefreshToken,
+    Password(String, SecretString),
+}
+
+#[derive(Default)]
+struct Tokens {
+    current: Option<Token>,
+    /// Those before: a store that could not be written still has them.
+    previous: Option<Token>,
+}
+
+/// What came of a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    Renewed,
+    /// Somebody else had renewed it.
+    Adopted,
+}
+
+/// What a token request is made with.
+pub(crate) struct TokenCall<'a> {
+    pub(crate) client: &'a reqwest::Client,
+    pub(crate) clock: &'a Clock,
+    pub(crate) policy: &'a Policy,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) events: &'a Events,
+}
+
+impl OAuth2 {
+    /// The application's own tokens (section 4.4).
+    pub fn client_credentials(
+        token_url: impl Into<String>,
+        client_id: impl Into<String>,
+        client_secret: impl Into<SecretString>,
+    ) -> Self {
+        Self::with_grant(
+            token_url.into(),
+            client_id.into(),
+            client_secret.into(),
+            Grant::ClientCredentials,
+        )
+    }
+
+    /// Tokens that a user gave to the application, renewed with their refresh token (section 6). The first ones come
+    /// from the store or from [`with_token`](Self::with_token).
+    pub fn refresh_token(
+        token_url: impl Into<String>,
+        client_id: impl Into<String>,
+        client_secret: impl Into<SecretString>,
+    ) -> Self {
+        Self::with_grant(
+            token_url.into(),
+            client_id.into(),
+            client_secret.into(),
+            Grant::RefreshToken,
+        )
+    }
+
+    /// Tokens for a user's name and password (section 4.3), asked for anew each time.
+    pub fn password(
+        token_url: impl Into<String>,
+        client_id: impl Into<String>,
+        client_secret: impl Into<SecretString>,
+        user: impl Into<String>,
+        password: impl Into<SecretString>,
+    ) -> Self {
+        let grant = Grant::Password(user.into(), password.into());
+        Self::with_grant(token_url.into(), client_id.into(), client_secret.into(), grant)
+    }
+
+    fn with_grant(token_url: String, client_id: String, client_secret: SecretString, grant: Grant) -> Self {
+        let setup = Setup {
+            credential: client_id.clone(),
+            token_url,
+            client_id,
+            client_secret,
+            grant,
+            in_body: false,
+            scopes: Vec::new(),
+            params: Vec::new(),
+            store: Arc::new(MemoryStore::default()),
+        };
+        OAuth2 {
+            setup: Arc::new(setup),
+            tokens: Arc::default(),
+        }
+    }
+
+    /// The tokens to start with. Default: those in the store.
+    #[must_use]
+    pub fn with_token(mut self, token: Token) -> Self {
+        self.tokens = Arc::new(Mutex::new(Tokens {
+            current: Some(token),
+            previous: None,
+        }));
+        self
+    }
+
+    /// Where the tokens are kept, and under which name. Default: in this process, under the client id.
+    #[must_use]
+    pub fn with_store(self, store: Arc<dyn CredentialStore>, credential: impl Into<String>) -> Self {
+        self.set(|setup| {
+            setup.store = store;
+            setup.credential = credential.into();
+        })
+    }
+
+    /// Asks for this scope too. Default: none, and the provider's own default holds.
+    #[must_use]
+    pub fn with_scope(self, scope: impl Into<String>) -> Self {
+        self.set(|setup| setup.scopes.push(scope.into()))
+    }
+
+    /// Adds a parameter to token requests: `audience`.
+    #[must_use]
+    pub fn with_param(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.set(|setup| setup.params.push((name.into(), value.into())))
+    }
+
+    /// Sends the client's id and secret in the body of token requests. Default: as basic authentication (section 2.3.1).
+    #[must_use]
+    pub fn with_secret_in_body(self) -> Self {
+        self.set(|setup| setup.in_body = true)
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut Setup)) -> Self {
+        set(Arc::make_mut(&mut self.setup));
+        self
+    }
+
+    /// An access token for the next call.
+    pub(crate) async fn access(&self, call: &TokenCall<'_>) -> Result<SecretString, FetchError> {
+        let mut tokens = self.tokens.lock().await;
+        let fresh_until = call.clock.now() + MARGIN;
+        let is_fresh = |token: &Token| token.expires_at.is_none_or(|end| end > fresh_until);
+        if !tokens.current.as_ref().is_some_and(is_fresh) {
+            self.adopt(&mut tokens, call.events).await;
+        }
+        if !tokens.current.as_ref().is_some_and(is_fresh) {
+            self.obtain(&mut tokens, call).await?;
+        }
+        match &tokens.current {
+            Some(token) => Ok(token.access.clone()),
+            None => Err(self.error(Kind::Token(None))),
+        }
+    }
+
+    /// Renews the credential after a 401 for the token `used`.
+    pub(crate) async fn renew(
+        &self,
+        used: &SecretString,
+        call: &TokenCall<'_>,
+    ) -> Result<Renewal, FetchError> {
+        let mut tokens = self.tokens.lock().await;
+        let replaced = tokens
+            .current
+            .as_ref()
+            .is_some_and(|token| token.access.expose_secret() != used.expose_secret());
+        if replaced || self.adopt(&mut tokens, call.events).await {
+            return Ok(Renewal::Adopted);
+        }
+        self.obtain(&mut tokens, call).await
+    }
+
+    /// Takes the stored tokens when they are others than this process has had.
+    async fn adopt(&self, tokens: &mut Tokens, events: &Events) -> bool {
+        let stored = match self.setup.store.load(&self.setup.credential).await {
+            Ok(stored) => stored,
+            Err(error) => {
+                events.credential_store_failed("load", &*error);
+                None
+            }
+        };
+        let known = |token: &Token| {
+            [&tokens.current, &tokens.previous]
+                .into_iter()
+                .flatten()
+                .any(|ours| ours.is_same(token))
+        };
+        match stored.filter(|token| !known(token)) {
+            Some(token) => {
+                tokens.previous = tokens.current.replace(token);
+                true
+            }
+            None => false,
+        }
+    }
+
+    async fn obtain(&self, tokens: &mut Tokens, call: &TokenCall<'_>) -> Result<Renewal, FetchError> {
+        match self.request(tokens.current.as_ref(), call).await {
+            Ok(token) => {
+                if let Err(error) = self.setup.store.save(&self.setup.credential, &token).await {
+                    call.events.credential_store_failed("save", &*error);
+                }
+                tokens.previous = tokens.current.replace(token);
+                Ok(Renewal::Renewed)
+            }
+            Err(error) if error.is_unauthorized() => {
+                for wait in READ_AGAIN {
+                    call.clock.sleep(wait).await;
+                    if self.adopt(tokens, call.events).await {
+                        return Ok(Renewal::Adopted);
+                    }
+                }
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks the token endpoint.
+    async fn request(&self, current: Option<&Token>, call: &TokenCall<'_>) -> Result<Token, FetchError> {
+        let setup = &*self.setup;
+        let url = TokenUrl::new(setup.token_url.clone())
+            .map_err(|_| self.error(Kind::Invalid("the token URL is no URL", Permanent::default())))?;
+        let auth_type = match setup.in_body {
+            true => AuthType::RequestBody,
+            false => AuthType::BasicAuth,
+        };
+        let client = BasicClient::new(ClientId::new(setup.client_id.clone()))
+            .set_client_secret(ClientSecret::new(setup.client_secret.expose_secret().to_owned()))
+            .set_auth_type(auth_type)
+            .set_token_uri(url);
+        let send = |request| self.exchange(request, call);
+        let scopes = setup.scopes.iter().cloned().map(Scope::new);
+        // The three requests are different types with the same methods.
+        macro_rules! ask {
+            ($request:expr) => {{
+                let mut request = $request.add_scopes(scopes);
+                for (name, value) in &setup.params {
+                    request = request.add_extra_param(name, value);
+                }
+                request.request_async(&send).await
+            }};
+        }
+        let refresh = current.and_then(|token| token.refresh.as_ref());
+        let answer = match (&setup.grant, refresh) {
+            (Grant::ClientCredentials, _) => ask!(client.exchange_client_credentials()),
+            (Grant::Password(user, password), _) => {
+                let user = ResourceOwnerUsername::new(user.clone());
+                let password = ResourceOwnerPassword::new(password.expose_secret().to_owned());
+                ask!(client.exchange_password(&user, &password))
+            }
+            (Grant::RefreshToken, Some(refresh)) => {
+                let refresh = RefreshToken::new(refresh.expose_secret().to_owned());
+                ask!(client.exchange_refresh_token(&refresh))
+            }
+            (Grant::RefreshToken, None) => {
+                let missing = Kind::Invalid("there is no refresh token", Permanent::default());
+                return Err(self.error(missing));
+            }
+        };
+        let answer = answer.map_err(|error| match error {
+            RequestTokenError::Request(error) => error,
+            // Their texts and sources quote the answer, which may hold a token.
+            _ => self.error(Kind::Body("the token endpoint's answer is no token".to_owned())),
+        })?;
+        let now = call.clock.now();
+        Ok(Token {
+            access: answer.access_token().secret().as_str().into(),
+            // A provider that does not rotate it gives none.
+            refresh: answer
+                .refresh_token()
+                .map(|token| token.secret().as_str().into())
+                .or_else(|| refresh.cloned()),
+            expires_at: answer.expires_in().and_then(|left| now.checked_add(left).ok()),
+        })
+    }
+
+    /// Sends one request of the `oauth2` crate. What is no token becomes an error here, with its status and without its
+    /// body.
+    async fn exchange(&self, request: HttpRequest, call: &TokenCall<'_>) -> Result<HttpResponse, FetchError> {
+        let transport = |error: reqwest::Error| {
+            let kind = match call.timeout.filter(|_| error.is_timeout()) {
+                Some(timeout) => Kind::Timeout(timeout),
+                None => Kind::Token(Some(error.without_url().into())),
+            };
+            self.error(kind)
+        };
+        let mut request = reqwest::Request::try_from(request).map_err(transport)?;
+        *request.timeout_mut() = call.timeout;
+        let response = call.client.execute(request).await.map_err(transport)?;
+        let received_at = call.clock.now();
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.bytes().await.map_err(transport)?;
+        if status.is_success() {
+            let mut answer = HttpResponse::new(body.into());
+            // The crate takes a 200 only.
+            *answer.status_mut() = StatusCode::OK;
+            *answer.headers_mut() = headers;
+            return Ok(answer);
+        }
+        let answer = call
+            .policy
+            .read(&Signal::new(status.as_u16(), &headers, &body, received_at));
+        let kind = match answer.into_error() {
+            Some(limited) => Kind::Limited(limited),
+            None if matches!(status.as_u16(), 400 | 401) => Kind::Unauthorized(Permanent {
+                status: Some(status.as_u16()),
+            }),
+            None => Kind::Token(None),
+        };
+        Err(self.error(kind).with_status(status))
+    }
+
+    fn error(&self, kind: Kind) -> FetchError {
+        let url = Url::parse(&self.setup.token_url)
+            .map_or_else(|_| RedactedUrl::unknown(), |url| RedactedUrl::of(&url));
+        FetchError::new(kind, Method::POST, url)
+    }
+}
+
+impl fmt::Debug for OAuth2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let grant = match self.setup.grant {
+            Grant::ClientCredentials => "client credentials",
+            Grant::RefreshToken => "refresh token",
+            Grant::Password(..) => "password",
+        };
+        write!(f, "OAuth2({grant})")
+    }
+}

@@ -1,0 +1,353 @@
+//! Staying below a provider's known limits: whose turn is it?
+//!
+//! One [`Bucket`] for each scope key (`hubspot:entity:7`) holds the policy's windows, how many calls run, and until when
+//! the provider is closed. All of it is decided in [`Bucket::turn`], without waiting; [`Pacing::enter`] does the waiting.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use frigg_core::backoff::MIN_HINTED_WAIT;
+use frigg_core::pacing::{self, Pace};
+use frigg_core::rate_limit::{
+    Clock as ResponseClock, Hint, NamedWindow, Parser, Policy, RateLimited, Reason, Signal, Window,
+};
+use futures_util::future::{Either, select};
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+
+/// Buckets that are kept; beyond that those without calls are dropped.
+const MAX_BUCKETS: usize = 1024;
+/// With less than this part of the limit left, calls are spread over the time until the reset.
+const SLOW_BELOW: u64 = 10;
+const MAX_GAP: Duration = Duration::from_secs(60);
+
+/// The pace of one requester and its clones.
+#[derive(Debug)]
+pub(crate) struct Pacing {
+    windows: Vec<NamedWindow>,
+    max_concurrency: Option<u32>,
+    /// Which headers say what is left.
+    parsers: Vec<Parser>,
+    buckets: Mutex<HashMap<String, Bucket>>,
+    /// Some call ended.
+    ended: Notify,
+}
+
+/// What is closed: a route, by its place in [`Bucket::paces`], or everything.
+type Door = Option<usize>;
+
+/// One scope key's state.
+#[derive(Debug, Default)]
+struct Bucket {
+    /// One for each of the policy's windows whose limit is known.
+    paces: Vec<(NamedWindow, Pace)>,
+    running: u32,
+    /// By window of a route; `None`: for every call.
+    closed: HashMap<Door, Closed>,
+    gap: Option<Gap>,
+}
+
+/// The provider is closed until a moment. Then one call probes; the others follow when it was let in.
+#[derive(Debug, Clone, Copy)]
+struct Closed {
+    until: Timestamp,
+    reason: Reason,
+    probing: bool,
+}
+
+/// Few calls are left: one at a time, this far apart, until the reset.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    next: Timestamp,
+    apart: Duration,
+    until: Timestamp,
+}
+
+#[derive(Debug)]
+enum Turn {
+    Go {
+        probes: Vec<Door>,
+    },
+    /// Not before this moment.
+    At(Timestamp, Option<NamedWindow>, Reason),
+    /// When another call has ended.
+    Behind(Reason),
+}
+
+/// A call that does not fit: until when, and why.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) until: Timestamp,
+    pub(crate) reason: Reason,
+    pub(crate) window: Option<Window>,
+}
+
+impl Held {
+    pub(crate) fn into_error(self, now: Timestamp) -> RateLimited {
+        let wait = Duration::try_from(self.until.duration_since(now)).unwrap_or_default();
+        let error = RateLimited::after(now, wait).with_reason(self.reason);
+        match self.window {
+            Some(window) => error.with_window(window),
+            None => error,
+        }
+    }
+}
+
+impl Pacing {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        let own = policy.parsers();
+        let parsers = [Parser::Buckets, Parser::ResetHeaders, Parser::Ietf];
+        Pacing {
+            windows: policy
+                .windows()
+                .iter()
+                .filter(|window| window.limit.is_some())
+                .copied()
+                .collect(),
+            max_concurrency: policy.max_concurrency().map(|calls| calls.get()),
+            // Those that the policy believes; ours for all spellings believes every one.
+            parsers: parsers
+                .into_iter()
+                .filter(|parser| own.contains(parser) || own.contains(&Parser::Buckets))
+                .collect(),
+            buckets: Mutex::default(),
+            ended: Notify::new(),
+        }
+    }
+
+    /// Waits for this call's turn, at most for `left`.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        key: &str,
+        route: &str,
+        left: Duration,
+        clock: &Clock,
+    ) -> Result<(Pass, Duration), Held> {
+        let start = clock.now();
+        loop {
+            let ended = self.ended.notified();
+            let now = clock.now();
+            let waited = Duration::try_from(now.duration_since(start)).unwrap_or_default();
+            let left = left.saturating_sub(waited);
+            match self.turn(key, route, now) {
+                Turn::Go { probes } => {
+                    let pass = Pass {
+                        pacing: Arc::clone(self),
+                        key: key.to_owned(),
+                        probes,
+                    };
+                    return Ok((pass, waited));
+                }
+                Turn::At(until, window, reason) => {
+                    let wait = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+                    if wait > left {
+                        let window = window.and_then(|window| window.rate());
+                        return Err(Held {
+                            until,
+                            reason,
+                            window,
+                        });
+                    }
+                    clock.sleep(wait).await;
+                }
+                Turn::Behind(reason) => {
+                    let until = now.checked_add(MIN_HINTED_WAIT).unwrap_or(now);
+                    let held = Held {
+                        until,
+                        reason,
+                        window: None,
+                    };
+                    if left.is_zero() {
+                        return Err(held);
+                    }
+                    if let Either::Right(_) = select(std::pin::pin!(ended), clock.sleep(left)).await {
+                        return Err(held);
+                    }
+                }
+            }
+        }
+    }
+
+    fn turn(&self, key: &str, route: &str, now: Timestamp) -> Turn {
+        let mut buckets = self.lock();
+        if let Some(bucket) = buckets.get_mut(key) {
+            return bucket.turn(now, route, self.max_concurrency);
+        }
+        if buckets.len() >= MAX_BUCKETS {
+            buckets.retain(|_, bucket| !bucket.is_idle(now));
+        }
+        let bucket = buckets
+            .entry(key.to_owned())
+            .or_insert_with(|| Bucket::new(&self.windows));
+        bucket.turn(now, route, self.max_concurrency)
+    }
+
+    fn known(&self, key: &str, act: impl FnOnce(&mut Bucket)) {
+        // A bucket with a running call is not dropped.
+        if let Some(bucket) = self.lock().get_mut(key) {
+            act(bucket);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Bucket>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Bucket {
+    fn new(windows: &[NamedWindow]) -> Self {
+        let pace = |window: &NamedWindow| Some((*window, Pace::new(window.rate()?).with_margin()));
+        Bucket {
+            paces: windows.iter().filter_map(pace).collect(),
+            ..Bucket::default()
+        }
+    }
+
+    /// A slot in every window, a free place and an open door, or none of them.
+    fn turn(&mut self, now: Timestamp, route: &str, max_concurrency: Option<u32>) -> Turn {
+        let mut probes = Vec::new();
+        for (door, closed) in &self.closed {
+            if !door.is_none_or(|at| self.paces[at].0.covers(route)) {
+                continue;
+            }
+            if closed.until > now {
+                return Turn::At(closed.until, None, closed.reason);
+            }
+            if closed.probing {
+                return Turn::Behind(closed.reason);
+            }
+            probes.push(*door);
+        }
+        if let Some(gap) = self.gap.filter(|gap| gap.until > now && gap.next > now) {
+            return Turn::At(gap.next, None, Reason::Unknown);
+        }
+        if max_concurrency.is_some_and(|most| self.running >= most) {
+            return Turn::Behind(Reason::Concurrency);
+        }
+        let mut last: Option<(Timestamp, NamedWindow)> = None;
+        let mut paces = Vec::with_capacity(self.paces.len());
+        for (window, pace) in &mut self.paces {
+            if window.covers(route) {
+                let slot = pace.next_slot(now);
+                if last.is_none_or(|(at, _)| slot > at) {
+                    last = Some((slot, *window));
+                }
+                paces.push(pace);
+            }
+        }
+        if let (Err(at), Some((_, window))) = (pacing::take(&mut paces, now), last) {
+            return Turn::At(at, Some(window), window.reason);
+        }
+        for door in &probes {
+            if let Some(closed) = self.closed.get_mut(door) {
+                closed.probing = true;
+            }
+        }
+        if let Some(gap) = &mut self.gap {
+            gap.next = now.checked_add(gap.apart).unwrap_or(now);
+        }
+        self.running += 1;
+        Turn::Go { probes }
+    }
+
+    fn is_idle(&mut self, now: Timestamp) -> bool {
+        self.running == 0
+            && self.closed.is_empty()
+            && self.paces.iter_mut().all(|(_, pace)| pace.is_idle(now))
+    }
+
+    fn close(&mut self, route: &str, until: Timestamp, reason: Reason) {
+        // What a route's own window says does not close the others.
+        let door = self
+            .paces
+            .iter()
+            .position(|(window, _)| window.route.is_some() && window.covers(route));
+        let closed = self.closed.entry(door).or_insert(Closed {
+            until,
+            reason,
+            probing: false,
+        });
+        closed.probing = false;
+        if until >= closed.until {
+            (closed.until, closed.reason) = (until, reason);
+        }
+    }
+
+    fn slow_down(&mut self, now: Timestamp, hint: &Hint) {
+        let largest = self.paces.iter().filter_map(|(window, _)| window.limit).max();
+        let few =
+            |remaining: u64| largest.is_some_and(|limit| remaining < u64::from(limit.get()) / SLOW_BELOW);
+        self.gap = match (hint.remaining, hint.wait, hint.retry_at) {
+            (Some(remaining @ 1..), Some(wait), Some(until)) if few(remaining) => {
+                let apart = u32::try_from(remaining)
+                    .map_or(Duration::ZERO, |calls| wait / calls)
+                    .min(MAX_GAP);
+                let next = now.checked_add(apart).unwrap_or(now);
+                Some(Gap { next, apart, until })
+            }
+            _ => None,
+        };
+    }
+}
+
+/// A call that runs. Dropping it makes place.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    pacing: Arc<Pacing>,
+    key: String,
+    probes: Vec<Door>,
+}
+
+impl Pass {
+    /// The provider refused until then: the others need not ask.
+    pub(crate) fn refused(&self, route: &str, until: Timestamp, reason: Reason) {
+        self.pacing
+            .known(&self.key, |bucket| bucket.close(route, until, reason));
+    }
+
+    /// The provider let the call in; its headers may say that it was the last one for now.
+    pub(crate) fn answered(&mut self, signal: &Signal<'_>) {
+        let now = signal.received_at();
+        let clock = ResponseClock::of_response(now, signal.headers());
+        let mut hints = self
+            .pacing
+            .parsers
+            .iter()
+            .filter_map(|parser| parser.read(signal, clock));
+        let hint = hints.find(|hint| hint.remaining.is_some());
+        let probes = std::mem::take(&mut self.probes);
+        self.pacing.known(&self.key, |bucket| {
+            // A refusal that came meanwhile has closed it again.
+            for door in probes {
+                bucket
+                    .closed
+                    .retain(|other, closed| *other != door || !closed.probing);
+            }
+            match (&hint, hint.as_ref().and_then(|hint| hint.retry_at)) {
+                (Some(hint), Some(until)) if hint.remaining == Some(0) => {
+                    bucket.close(signal.route().unwrap_or_default(), until, hint.reason);
+                }
+                (Some(hint), _) => bucket.slow_down(now, hint),
+                (None, _) => {}
+            }
+        });
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.pacing.known(&self.key, |bucket| {
+            bucket.running = bucket.running.saturating_sub(1);
+            // A probe without an answer: the next one tries.
+            for door in &self.probes {
+                if let Some(closed) = bucket.closed.get_mut(door) {
+                    closed.probing = false;
+                }
+            }
+        });
+        self.pacing.ended.notify_waiters();
+    }
+}

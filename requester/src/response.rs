@@ -1,0 +1,99 @@
+//! [`Response`]: a 2xx.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use serde::de::DeserializeOwned;
+
+use crate::error::{FetchError, Kind};
+use crate::redacted::RedactedUrl;
+
+/// An answer with a 2xx status. Its body has not been read yet; the call's timeout covers that too.
+#[derive(Debug)]
+pub struct Response {
+    inner: reqwest::Response,
+    call: (Method, RedactedUrl),
+    timeout: Option<Duration>,
+}
+
+impl Response {
+    pub(crate) fn new(
+        inner: reqwest::Response,
+        call: (Method, RedactedUrl),
+        timeout: Option<Duration>,
+    ) -> Self {
+        Response { inner, call, timeout }
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.inner.status()
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &HeaderMap {
+        self.inner.headers()
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    /// When it does not arrive, in time or at all, or is not compressed as it says.
+    pub async fn bytes(self) -> Result<Bytes, FetchError> {
+        let Response { inner, call, timeout } = self;
+        inner
+            .bytes()
+            .await
+            .map_err(|error| transport(error, call, timeout))
+    }
+
+    /// The whole body as text; what is no UTF-8 is replaced.
+    ///
+    /// # Errors
+    /// Those of [`bytes`](Self::bytes).
+    pub async fn text(self) -> Result<String, FetchError> {
+        Ok(String::from_utf8_lossy(&self.bytes().await?).into_owned())
+    }
+
+    /// The body, decoded.
+    ///
+    /// # Errors
+    /// Those of [`bytes`](Self::bytes); and when the body is no JSON or has another form. The error says where, never
+    /// what stood there.
+    pub async fn json<T: DeserializeOwned>(self) -> Result<T, FetchError> {
+        let call = self.call.clone();
+        let status = self.status();
+        let body = self.bytes().await?;
+        serde_json::from_slice(&body).map_err(|error| {
+            let what = format!(
+                "the body does not have the form that was asked for (line {}, column {})",
+                error.line(),
+                error.column()
+            );
+            FetchError::new(Kind::Body(what), call.0, call.1).with_answer(status, &body)
+        })
+    }
+
+    /// The next piece of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// Those of [`bytes`](Self::bytes).
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, FetchError> {
+        let chunk = self.inner.chunk().await;
+        chunk.map_err(|error| transport(error, self.call.clone(), self.timeout))
+    }
+}
+
+/// No answer, or not all of it.
+pub(crate) fn transport(
+    error: reqwest::Error,
+    (method, url): (Method, RedactedUrl),
+    timeout: Option<Duration>,
+) -> FetchError {
+    let kind = match timeout.filter(|_| error.is_timeout()) {
+        Some(timeout) => Kind::Timeout(timeout),
+        None => Kind::Transport(error.without_url()),
+    };
+    FetchError::new(kind, method, url)
+}

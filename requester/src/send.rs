@@ -1,0 +1,181 @@
+//! One call from its turn to its end: sign, enter, attempt, decide, wait.
+
+use std::time::Duration;
+
+use frigg_core::backoff::DEFAULT_MAX_IN_PROCESS_WAIT;
+use frigg_core::rate_limit::RateLimited;
+use frigg_core::scope::Scope;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::attempt::{Failure, Outcome, attempt};
+use crate::auth::{self, sensitive};
+use crate::error::{FetchError, Kind};
+use crate::notify::{Announcement, Notice};
+use crate::oauth2::{OAuth2, Renewal, TokenCall};
+use crate::pacing::Pass;
+use crate::request::Call;
+use crate::requester::Inner;
+use crate::response::Response;
+use crate::waiting::{Next, Terms, Waiting};
+
+/// A timeout of zero is none.
+pub(crate) fn on(timeout: Duration) -> Option<Duration> {
+    (!timeout.is_zero()).then_some(timeout)
+}
+
+pub(crate) async fn send(inner: &Inner, call: Call) -> Result<Response, FetchError> {
+    match repeat(inner, &call).await {
+        Ok(response) => Ok(response),
+        Err(error) => Err(finish(inner, &call, error).await),
+    }
+}
+
+async fn repeat(inner: &Inner, call: &Call) -> Result<Response, FetchError> {
+    let mut waiting = Waiting::default();
+    let mut retries = 0;
+    loop {
+        let (request, token) = sign(inner, call).await?;
+        let pass = enter(inner, call, &mut waiting).await?;
+        let terms = terms(inner, call);
+        let timeout = match inner.frigg {
+            true => call.timeout,
+            false => call.timeout.into_iter().chain(terms.time_left).min(),
+        };
+        let Failure { fault, error, hint } = match attempt(inner, call, request, timeout, pass).await {
+            Outcome::Success(response) => return Ok(response),
+            Outcome::Failed(failure) => *failure,
+        };
+        // The answer is gone, and with it the connection's hold; time has passed.
+        let tried = (waiting.attempt, waiting.waited);
+        let sleep = match waiting.next(fault, &self::terms(inner, call)) {
+            Next::GiveUp => return Err(error),
+            Next::Sleep(wait) => Some(wait),
+            Next::SleepHinted(wait) => {
+                let status = error.status().map_or(0, |status| status.as_u16());
+                let now = inner.clock.now();
+                inner
+                    .events
+                    .rate_limited(status, &hint.unwrap_or_default(), wait, now, tried);
+                Some(wait)
+            }
+            Next::Renew => {
+                if let Some((oauth2, token)) = token
+                    && oauth2.renew(&token, &token_call(inner)).await? == Renewal::Adopted
+                {
+                    waiting.forgive();
+                }
+                None
+            }
+        };
+        inner.events.retry(&error, sleep.unwrap_or_default(), retries);
+        retries += 1;
+        if let Some(wait) = sleep {
+            inner.clock.sleep(wait).await;
+        }
+    }
+}
+
+fn terms<'a>(inner: &'a Inner, call: &Call) -> Terms<'a> {
+    let scope = Scope::current();
+    Terms {
+        backoff: &inner.backoff,
+        frigg: inner.frigg,
+        repeatable: call.repeatable,
+        cap: scope.max_in_process_wait.unwrap_or(DEFAULT_MAX_IN_PROCESS_WAIT),
+        time_left: scope.deadline.and_then(|_| scope.time_left(inner.clock.now())),
+        timeout: call.timeout,
+        random_unit: inner.clock.random(),
+    }
+}
+
+/// A copy of the call, with the token that holds now.
+async fn sign<'a>(
+    inner: &'a Inner,
+    call: &Call,
+) -> Result<(reqwest::Request, Option<(&'a OAuth2, SecretString)>), FetchError> {
+    // Bodies are bytes, which can always be copied.
+    let mut request = call.request.try_clone().ok_or_else(|| {
+        let (method, url) = call.shown();
+        FetchError::new(
+            Kind::Invalid("the body cannot be sent twice", Default::default()),
+            method,
+            url,
+        )
+    })?;
+    let auth::Kind::OAuth2(oauth2) = &inner.auth.0 else {
+        return Ok((request, None));
+    };
+    let token = oauth2.access(&token_call(inner)).await?;
+    if let Some(value) = sensitive(&format!("Bearer {}", token.expose_secret())) {
+        request
+            .headers_mut()
+            .entry(http::header::AUTHORIZATION)
+            .or_insert(value);
+    }
+    Ok((request, Some((oauth2, token))))
+}
+
+fn token_call(inner: &Inner) -> TokenCall<'_> {
+    TokenCall {
+        client: &inner.client,
+        clock: &inner.clock,
+        policy: &inner.policy,
+        timeout: inner.timeout,
+        events: &inner.events,
+    }
+}
+
+/// Waits for the call's turn below the known limits.
+async fn enter(inner: &Inner, call: &Call, waiting: &mut Waiting) -> Result<Option<Pass>, FetchError> {
+    let Some(pacing) = &inner.pacing else {
+        return Ok(None);
+    };
+    let left = waiting.left(&terms(inner, call));
+    let key = call.scope_key.as_deref().unwrap_or(&inner.module);
+    match pacing
+        .enter(key, call.request.url().path(), left, &inner.clock)
+        .await
+    {
+        Ok((pass, waited)) => {
+            waiting.waited += waited;
+            Ok(Some(pass))
+        }
+        Err(held) => {
+            let limited = held.into_error(inner.clock.now()).with_module(&inner.module);
+            let (method, url) = call.shown();
+            Err(FetchError::new(
+                Kind::Limited(with_key(limited, call)),
+                method,
+                url,
+            ))
+        }
+    }
+}
+
+fn with_key(limited: RateLimited, call: &Call) -> RateLimited {
+    match &call.scope_key {
+        Some(key) => limited.with_scope_key(key),
+        None => limited,
+    }
+}
+
+/// Logs a failure, and announces it where a person may have to know.
+async fn finish(inner: &Inner, call: &Call, error: FetchError) -> FetchError {
+    inner.events.request_failed(&error, call.request.headers());
+    let notice = match error.kind() {
+        Kind::Limited(limited) => {
+            Announcement::of(limited.limit(), &inner.policy, &inner.module).map(Notice::RateLimited)
+        }
+        Kind::Unauthorized(mark) => Some(Notice::InvalidAuth {
+            module: inner.module.clone(),
+            status: mark.status.unwrap_or(401),
+        }),
+        _ => None,
+    };
+    if let (Some(notice), Some(notify)) = (notice, &inner.notify)
+        && let Err(fault) = notify.notify(&notice).await
+    {
+        inner.events.notify_failed(&*fault);
+    }
+    error
+}
