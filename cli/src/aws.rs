@@ -111,7 +111,10 @@ impl Aws {
         provider
             .provide_credentials()
             .await
-            .map_err(|error| anyhow!("{advice} ({})", chain(&error)))
+            .map_err(|error| {
+                let why = chain(&error);
+                anyhow!("{advice} ({})", why.lines().next().unwrap_or_default())
+            })
     }
 
     /// An API of the REST kind: `path` with its query, JSON back.

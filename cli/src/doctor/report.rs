@@ -60,19 +60,19 @@ impl Report {
         let mut findings: Vec<_> = self.findings.iter().collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
         for finding in findings {
-            if finding.level == Level::Pass && !verbose {
-                continue;
-            }
             // Writing to a string cannot fail.
-            let _ = write!(
-                out,
-                "\n{}  {:<22} {}\n",
-                finding.level, finding.check, finding.what
-            );
-            if !finding.why.is_empty() {
-                let _ = writeln!(out, "      {}", finding.why);
-                let _ = writeln!(out, "      $ {}", finding.fix);
+            if finding.level != Level::Pass {
+                let _ = write!(
+                    out,
+                    "\n{}  {:<22} {}\n      {}\n      $ {}\n",
+                    finding.level, finding.check, finding.what, finding.why, finding.fix
+                );
+            } else if verbose {
+                let _ = write!(out, "\n{}  {:<22} {}", finding.level, finding.check, finding.what);
             }
+        }
+        if verbose {
+            out.push('\n');
         }
         for gap in &self.gaps {
             let _ = write!(
