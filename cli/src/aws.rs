@@ -108,13 +108,10 @@ impl Aws {
         let advice =
             "no AWS credentials were found: run `aws configure` or `aws sso login`, or set AWS_PROFILE";
         let provider = self.config.credentials_provider().context(advice)?;
-        provider
-            .provide_credentials()
-            .await
-            .map_err(|error| {
-                let why = chain(&error);
-                anyhow!("{advice} ({})", why.lines().next().unwrap_or_default())
-            })
+        provider.provide_credentials().await.map_err(|error| {
+            let why = chain(&error);
+            anyhow!("{advice} ({})", why.lines().next().unwrap_or_default())
+        })
     }
 
     /// An API of the REST kind: `path` with its query, JSON back.

@@ -22,6 +22,7 @@ pub struct StackSpec {
     bootstrap: Bootstrap,
     parameters: BTreeMap<String, String>,
     variables: BTreeMap<String, String>,
+    over_http: bool,
 }
 
 impl StackSpec {
@@ -37,7 +38,16 @@ impl StackSpec {
             bootstrap,
             parameters: [("Architecture".to_owned(), architecture.to_owned())].into(),
             variables: BTreeMap::new(),
+            over_http: false,
         }
+    }
+
+    /// Without the queues' policies, which take TLS calls only: an emulator that enforces policies would refuse everybody
+    /// over HTTP.
+    #[must_use]
+    pub fn over_http(mut self) -> Self {
+        self.over_http = true;
+        self
     }
 
     /// A parameter of the template.
@@ -124,6 +134,23 @@ pub fn template() -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
 }
 
+/// The template without its resources of this type.
+fn without(template: &str, resource_type: &str) -> String {
+    let mut kept: Vec<String> = Vec::new();
+    for line in template.lines() {
+        let begins_resource = line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':');
+        match kept.last_mut() {
+            Some(block) if !begins_resource => {
+                block.push('\n');
+                block.push_str(line);
+            }
+            _ => kept.push(line.to_owned()),
+        }
+    }
+    kept.retain(|block| !block.contains(&format!("Type: {resource_type}\n")));
+    kept.join("\n")
+}
+
 impl Emulator {
     /// Deploys `infra/template.yaml` and waits until it is complete. What the emulator's CloudFormation leaves out
     /// (`RecursiveLoop`) is set by its own API.
@@ -142,7 +169,10 @@ impl Emulator {
             ("CodeKey", &key),
         ];
         let given = spec.parameters.iter().map(|(n, v)| (n.as_str(), v.as_str()));
-        let template = template()?;
+        let mut template = template()?;
+        if spec.over_http {
+            template = without(&template, "AWS::SQS::QueuePolicy");
+        }
         let mut fields = vec![
             ("Action".to_owned(), "CreateStack"),
             ("StackName".to_owned(), &name),
@@ -153,9 +183,12 @@ impl Emulator {
             fields.push((format!("Parameters.member.{index}.ParameterKey"), name));
             fields.push((format!("Parameters.member.{index}.ParameterValue"), value));
         }
-        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect();
         self.cloudformation(&fields, "create the stack").await?;
-        let ended = wait_for(
+        let (status, answer) = wait_for(
             Duration::from_secs(60),
             &format!("the stack {name} is made"),
             async || {
@@ -164,12 +197,15 @@ impl Emulator {
                 let status = texts(&answer, "StackStatus").pop().unwrap_or_default();
                 Ok((!status.ends_with("IN_PROGRESS")).then_some((status, answer)))
             },
-        );
-        let (status, answer) = ended.await?;
+        )
+        .await?;
         if status != "CREATE_COMPLETE" {
             let ask = [("Action", "DescribeStackEvents"), ("StackName", name.as_str())];
             let events = self.cloudformation(&ask, "read the stack's events").await?;
-            bail!("the stack is {status}: {:?}", texts(&events, "ResourceStatusReason"));
+            bail!(
+                "the stack is {status}: {:?}",
+                texts(&events, "ResourceStatusReason")
+            );
         }
         let outputs = texts(&answer, "OutputKey")
             .into_iter()
