@@ -44,7 +44,7 @@ cases: ## Run every runner of case files (CASES_DIR=… for other cases than the
 	@$(if $(CASES_DIR),CASES_DIR='$(abspath $(CASES_DIR))') \
 		$(CARGO) test --workspace --tests --no-fail-fast --quiet -- cases_ --nocapture --test-threads=1 2>&1 \
 		| sed -uE -e 's/^[.F]+( [0-9]+\/[0-9]+)?$$//' -e 's/^\.+cases /cases /' \
-			-e '/^(running [0-9]+ tests?|test result: .*)?$$/d'
+			-e '/^(running [0-9]+ tests?|test result: .*|failures:)?$$/d'
 
 .PHONY: bench
 bench: ## Measure plan, the envelope and the batch pipe (Criterion)
@@ -68,4 +68,4 @@ test-localstack: ## The tests of the tiers against LocalStack
 	else \
 		unset AWS_ENDPOINT_URL; \
 	fi; \
-	FRIGG_TEST_FLAVOUR=localstack $(CARGO) test -p frigg-tests $(addprefix --test ,$(LOCALSTACK_TESTS))
+	FRIGG_TEST_FLAVOUR=localstack $(CARGO) test --workspace $(addprefix --test ,$(LOCALSTACK_TESTS))

@@ -83,7 +83,7 @@ impl Patient {
         let uuid = self.mapping().await?;
         let path = format!("/2015-03-31/event-source-mappings/{uuid}");
         self.emulator
-            .lambda(Method::PUT, &path, Some(&change), "change the mapping")
+            .lambda(Method::PUT, &path, Some(change.to_string()), "change the mapping")
             .await?;
         Ok(uuid)
     }
@@ -92,7 +92,7 @@ impl Patient {
         let path = format!("/2024-08-31/functions/{}/recursion-config", self.function()?);
         let body = json!({ "RecursiveLoop": setting });
         self.emulator
-            .lambda(Method::PUT, &path, Some(&body), "set recursion")
+            .lambda(Method::PUT, &path, Some(body.to_string()), "set recursion")
             .await
             .map(drop)
     }
@@ -101,7 +101,7 @@ impl Patient {
         let path = format!("/2017-10-31/functions/{}/concurrency", self.function()?);
         let body = json!({ "ReservedConcurrentExecutions": concurrency });
         self.emulator
-            .lambda(Method::PUT, &path, Some(&body), "reserve concurrency")
+            .lambda(Method::PUT, &path, Some(body.to_string()), "reserve concurrency")
             .await
             .map(drop)
     }
@@ -121,7 +121,7 @@ impl Patient {
         variables.extend(value.map(|value| (name.to_owned(), json!(value))));
         let body = json!({ "Environment": { "Variables": variables } });
         self.emulator
-            .lambda(Method::PUT, &path, Some(&body), "set a variable")
+            .lambda(Method::PUT, &path, Some(body.to_string()), "set a variable")
             .await
             .map(drop)
     }
@@ -637,7 +637,7 @@ async fn what_may_not_be_looked_at_is_named_and_the_rest_goes_on() -> Result<()>
 
     // What can be seen is still judged, and outweighs what cannot.
     emulator
-        .lambda(Method::PUT, &path, Some(&none), "change the mapping")
+        .lambda(Method::PUT, &path, Some(none.to_string()), "change the mapping")
         .await?;
     let (status, report) = run().await?;
     assert_eq!(status, Some(1), "{report:#}");

@@ -2,6 +2,8 @@
 //!
 //! - [`emulator`]: a private AWS emulator for one test process, and the AWS calls that a test needs.
 //! - [`provider`]: an HTTP server with a real rate limit, which remembers every call.
+//! - [`proxy`]: stands between a program and the emulator: sees the calls, holds one in the middle, cuts the line.
+//! - [`recorder`]: remembers every run of the test worker's handler.
 //! - [`wait`]: waiting for something with a deadline and a clear error.
 //! - [`clock`]: the one place that reads the clock.
 //! - [`demo`]: thirty messages through two Lambda functions, a table and a picture of what happened.
@@ -12,4 +14,6 @@ pub mod clock;
 pub mod demo;
 pub mod emulator;
 pub mod provider;
+pub mod proxy;
+pub mod recorder;
 pub mod wait;

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use frigg_core::deferral::{
-    Burial, Capabilities, Capped, DeadLetters, Deferral, Options, Tier, degrade, tier,
+    Burial, Capabilities, Capped, DeadLetters, Deferral, MIN_SCHEDULE_AHEAD, Options, Tier, degrade, tier,
 };
 use frigg_core::delivery::QueueArn;
 use frigg_core::rate_limit::Limit;
@@ -316,7 +316,11 @@ impl Effects {
         let record = &one.record;
         let line = one.line(self.clock.now());
         let (verdict, mechanism, line) = match done {
-            Some(Done::Delay(seconds)) => (Verdict::Ack, Mechanism::Delay, line.with_delay(seconds)),
+            Some(Done::Delay(seconds)) => (
+                Verdict::Ack,
+                Mechanism::Delay,
+                line.with_delay(seconds, one.schedule_error()),
+            ),
             Some(Done::Schedule(name)) => (Verdict::Ack, Mechanism::Schedule, line.with_schedule(&name)),
             Some(Done::Visibility(seconds)) => (
                 Verdict::Fail,
@@ -550,6 +554,10 @@ impl Effects {
             .queue_arn
             .as_ref()
             .ok_or_else(|| refused("the record names no queue"))?;
+        // Its turn may have come late, behind calls that took their time.
+        if at.duration_since(self.clock.now()) < MIN_SCHEDULE_AHEAD {
+            return Err(refused("too near for a schedule by now"));
+        }
         let copy = one.copy(0);
         let (target, input) = if copy.has_metadata() && !self.options.is_frigg() {
             let url = self.queues.url(&*self.sqs, queue).await?;

@@ -11,7 +11,7 @@ use frigg_core::time;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Filter, SubscriberExt as _};
@@ -23,7 +23,8 @@ use crate::clock::Clock;
 /// Installs JSON lines on standard output, unless the program has set up logging of its own.
 ///
 /// The level comes from `RUST_LOG` (`debug`, `info,my_crate=debug`), else `AWS_LAMBDA_LOG_LEVEL` (`DEBUG`), else it is
-/// `INFO`. A value that cannot be read counts as unset, and one WARN says so.
+/// `INFO`. A value that cannot be read counts as unset, and one WARN says so. Lines of level TRACE from the AWS clients
+/// and the Lambda runtime are never written: they quote bodies.
 pub fn init(variable: impl Fn(&str) -> Option<String>) {
     let (levels, bad) = levels(variable);
     let lines = JsonLines::new(Clock::system(), |line| {
@@ -72,12 +73,23 @@ fn levels(variable: impl Fn(&str) -> Option<String>) -> (Targets, Vec<BadValue>)
     (levels, bad)
 }
 
+/// Crates that write whole payloads at TRACE: the Lambda event, a request to SQS with its bodies, bytes of a connection.
+const QUOTE_BODIES: [&str; 6] = ["aws_", "h2", "hyper", "lambda_http", "lambda_runtime", "rustls"];
+
+/// Whether a line could show a message's body. Those are not written whatever the level: a body belongs in no log.
+fn quotes_bodies(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() == Level::TRACE
+        && QUOTE_BODIES
+            .iter()
+            .any(|name| metadata.target().starts_with(name))
+}
+
 /// The runtime's own spans are never filtered out: their fields belong on the lines of others too.
 fn of_levels<S>(levels: Targets) -> impl Filter<S> {
     let hint = Filter::<S>::max_level_hint(&levels).map(|hint| hint.max(LevelFilter::ERROR));
     let enabled = move |metadata: &Metadata<'_>| {
         let own_span = metadata.is_span() && metadata.target() == "frigg.worker";
-        own_span || levels.would_enable(metadata.target(), metadata.level())
+        own_span || (levels.would_enable(metadata.target(), metadata.level()) && !quotes_bodies(metadata))
     };
     match hint {
         Some(hint) => FilterFn::new(enabled).with_max_level_hint(hint),
@@ -103,6 +115,9 @@ impl<W> fmt::Debug for JsonLines<W> {
         f.write_str("JsonLines")
     }
 }
+
+/// What every line begins with.
+const HEAD: [&str; 3] = ["timestamp", "level", "logger"];
 
 #[derive(Default)]
 struct Fields(Map<String, Value>);
@@ -159,6 +174,8 @@ where
 impl Fields {
     fn set(&mut self, field: &Field, value: Value) {
         match field.name().split_once('.') {
+            // The line has these by itself; a second one would hide them from most readers.
+            None if HEAD.contains(&field.name()) => drop(self.0.insert(format!("{}_", field.name()), value)),
             None => drop(self.0.insert(field.name().to_owned(), value)),
             Some((outer, inner)) => {
                 let object = self.0.entry(outer).or_insert_with(|| Value::Object(Map::new()));

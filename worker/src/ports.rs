@@ -129,7 +129,9 @@ impl SendRequest {
                 json!({ "DataType": attribute.data_type, "BinaryValue": base64 })
             }
         };
-        let mut call = json!({ "QueueUrl": url, "MessageBody": self.body });
+        let mut call = json!({
+            "QueueUrl": url, "MessageBody": self.body, "DelaySeconds": self.delay_seconds,
+        });
         if !self.attributes.is_empty() {
             let attributes = self
                 .attributes

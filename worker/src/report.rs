@@ -81,10 +81,12 @@ impl Line {
         }
     }
 
-    pub(crate) fn with_delay(self, seconds: u32) -> Line {
+    /// With the reason why there is no schedule, where one was tried first.
+    pub(crate) fn with_delay(self, seconds: u32, schedule_error: Option<String>) -> Line {
         Line {
             mechanism: Some(Mechanism::Delay.as_str()),
             delay_seconds: Some(seconds),
+            schedule_error: schedule_error.as_deref().map(cut),
             ..self
         }
     }

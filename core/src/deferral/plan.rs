@@ -16,7 +16,7 @@ use crate::time;
 /// function's 900 s and a batching window of 300 s.
 pub const MAX_VISIBILITY: Duration = Duration::from_secs(43_200 - 900 - 300);
 /// A schedule is never created less than this ahead.
-const MIN_SCHEDULE_AHEAD: SignedDuration = SignedDuration::from_secs(60);
+pub const MIN_SCHEDULE_AHEAD: SignedDuration = SignedDuration::from_secs(60);
 /// A retry time this near is none: a slow clock, or `Retry-After: 0`.
 const NO_WAIT: SignedDuration = SignedDuration::from_secs(1);
 /// How long a daily or monthly limit that gives no time is waited for.

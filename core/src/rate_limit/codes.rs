@@ -91,6 +91,9 @@ const MESSAGE_KEYS: &[&str] = &[
     "usermessage",
 ];
 
+/// An error has its code and its words among its first texts; the rest of a long body is content.
+const FIRST_TEXTS: usize = 16;
+
 /// Whether the body or the header `x-amzn-errortype` names a rate limit by its code.
 pub(crate) fn names_limit(signal: &Signal<'_>) -> bool {
     has_code(signal, LIMITED)
@@ -124,41 +127,37 @@ fn has_code(signal: &Signal<'_>, list: &[&str]) -> bool {
         return true;
     }
     match signal.json() {
-        Some(json) => json.named().any(|(key, value)| match value {
-            Scalar::Text(code) => is_key(key, CODE_KEYS) && is_one_of(code, list),
-            _ => false,
-        }),
+        Some(_) => texts(signal, |key| is_key(key, CODE_KEYS)).any(|code| is_one_of(code, list)),
         // The XML of AWS's query APIs and S3.
         None => between(signal.text(), "<Code>", "</Code>").is_some_and(|code| is_one_of(code, list)),
     }
 }
 
 /// The messages of a body: the texts under the usual keys of a JSON body, or the whole text of another one.
-pub(crate) fn messages<'s>(signal: &'s Signal<'_>) -> impl Iterator<Item = &'s str> + 's {
-    let json = signal.json();
-    let plain = if json.is_none() { Some(signal.text()) } else { None };
-    let named = json.into_iter().flat_map(|json| json.named());
-    named
-        .filter_map(|(key, value)| match value {
-            Scalar::Text(text) if is_key(key, MESSAGE_KEYS) => Some(text.as_ref()),
-            _ => None,
-        })
-        .chain(plain)
+pub(crate) fn messages<'s>(signal: &'s Signal<'_>) -> impl Iterator<Item = &'s str> {
+    texts(signal, |key| is_key(key, MESSAGE_KEYS))
 }
 
-/// The texts that may name the kind of limit: messages and codes.
-pub(crate) fn reason_texts<'s>(signal: &'s Signal<'_>) -> impl Iterator<Item = &'s str> + 's {
+/// The texts that may name the kind of limit: messages and codes, and the id of a quota in `google.rpc.QuotaFailure`.
+pub(crate) fn reason_texts<'s>(signal: &'s Signal<'_>) -> impl Iterator<Item = &'s str> {
+    texts(signal, |key| {
+        is_key(key, MESSAGE_KEYS) || is_key(key, CODE_KEYS) || key == "quotaId"
+    })
+}
+
+/// The first texts under some keys of a JSON body, or the whole text of another one.
+fn texts<'s>(signal: &'s Signal<'_>, wanted: impl Fn(&str) -> bool + 's) -> impl Iterator<Item = &'s str> {
     let json = signal.json();
-    let plain = if json.is_none() { Some(signal.text()) } else { None };
+    let plain = json
+        .is_none()
+        .then(|| signal.text())
+        .filter(|text| !text.is_empty());
     let named = json.into_iter().flat_map(|json| json.named());
-    named
-        .filter_map(|(key, value)| match value {
-            Scalar::Text(text) if is_key(key, MESSAGE_KEYS) || is_key(key, CODE_KEYS) || key == "quotaId" => {
-                Some(text.as_ref())
-            }
-            _ => None,
-        })
-        .chain(plain)
+    let wanted = named.filter_map(move |(key, value)| match value {
+        Scalar::Text(text) if wanted(key) => Some(text.as_ref()),
+        _ => None,
+    });
+    wanted.take(FIRST_TEXTS).chain(plain)
 }
 
 /// A code may have a namespace before it (`com.amazonaws.x#ThrottlingException`, `EAPI:Rate limit exceeded`) or an address

@@ -1,7 +1,7 @@
 //! Moments as servers write them. Every form must be whole: a month and a year, or a day alone, is no moment.
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime, Time};
 use jiff::fmt::rfc2822;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
@@ -31,6 +31,9 @@ pub(crate) fn http(text: &str) -> Option<Timestamp> {
     if !text.as_bytes().first()?.is_ascii_alphabetic() {
         return None;
     }
+    if let Some(moment) = imf_fixdate(text) {
+        return Some(moment);
+    }
     // `UTC` is not in the grammar of RFC 822, and is meant as GMT.
     let named = text.strip_suffix("UTC").map(|rest| format!("{rest}GMT"));
     RFC_2822
@@ -38,6 +41,32 @@ pub(crate) fn http(text: &str) -> Option<Timestamp> {
         .ok()
         .or_else(|| civil("%A, %d-%b-%y %H:%M:%S GMT", text))
         .or_else(|| civil("%a %b %e %H:%M:%S %Y", text))
+}
+
+/// The form that every `Date` header has: `Mon, 30 Nov 2026 12:02:00 GMT`, each part in its place. Several times faster
+/// than a general parser.
+fn imf_fixdate(text: &str) -> Option<Timestamp> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    if text.len() != 29 || text.get(3..5)? != ", " || text.get(25..)? != " GMT" {
+        return None;
+    }
+    let month = MONTHS.find(text.get(8..11)?).filter(|at| at % 3 == 0)? / 3 + 1;
+    let number = |part: Option<&str>| part?.parse::<i16>().ok();
+    let small = |part: Option<&str>| i8::try_from(number(part)?).ok();
+    let date = Date::new(
+        number(text.get(12..16))?,
+        i8::try_from(month).ok()?,
+        small(text.get(5..7))?,
+    )
+    .ok()?;
+    let time = Time::new(
+        small(text.get(17..19))?,
+        small(text.get(20..22))?,
+        small(text.get(23..25))?,
+        0,
+    )
+    .ok()?;
+    TimeZone::UTC.to_timestamp(date.to_datetime(time)).ok()
 }
 
 /// What JavaScript's `Date` prints: `Mon Nov 30 2026 13:00:02 GMT+0100 (Central European Standard Time)`.

@@ -3,10 +3,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// Larger bodies are not read: an error says what it has to say in less.
 const MAX_BYTES: usize = 1 << 20;
+
+/// Of a long list only the first items are kept: a list of errors says early what it has to say, and no batch API takes
+/// more calls at once.
+const MAX_ITEMS: usize = 32;
 
 /// All values of a body in its own order. Each knows the one that contains it.
 pub(crate) struct Json<'a>(Vec<Node<'a>>);
@@ -49,8 +53,8 @@ impl<'a> Json<'a> {
         if !matches!(first, b'{' | b'[') || body.len() > MAX_BYTES {
             return None;
         }
-        let mut nodes = Vec::with_capacity(body.len() / 16 + 4);
-        let mut reader = serde_json::Deserializer::from_slice(body);
+        let mut nodes = Vec::with_capacity(body.len().min(4096) / 16 + 4);
+        let mut reader = serde_json::Deserializer::from_str(std::str::from_utf8(body).ok()?);
         Collect {
             nodes: &mut nodes,
             parent: 0,
@@ -174,14 +178,17 @@ impl<'a> Visitor<'a> for Collect<'_, 'a> {
             key,
             value: Scalar::Container,
         });
-        while items
-            .next_element_seed(Collect {
+        for _ in 0..MAX_ITEMS {
+            let item = Collect {
                 nodes: &mut *nodes,
                 parent: own,
                 key: None,
-            })?
-            .is_some()
-        {}
+            };
+            if items.next_element_seed(item)?.is_none() {
+                return Ok(());
+            }
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
     }
 

@@ -37,11 +37,24 @@ pub fn read(
     received_at: Timestamp,
     provider: Option<&str>,
 ) -> Answer {
+    let known = provider.and_then(super::providers::by_name);
+    if !may_be_refusal(status, known.is_some_and(|known| known.reads_success)) {
+        return Answer::Neither;
+    }
     let signal = Signal::new(status, headers, body, received_at);
-    match provider.map(|name| (name, super::providers::by_name(name))) {
-        None => GENERIC.read(&signal),
-        Some((_, Some(known))) => known.policy().read(&signal),
-        Some((name, None)) => Policy::new().with_module(name).read(&signal),
+    match (known, provider) {
+        (Some(known), _) => known.policy().read(&signal),
+        (None, Some(name)) => Policy::new().with_module(name).read(&signal),
+        (None, None) => GENERIC.read(&signal),
+    }
+}
+
+/// Whether a response with this status is looked at at all. A 401 is about credentials.
+fn may_be_refusal(status: u16, reads_success: bool) -> bool {
+    match status {
+        200..300 => reads_success,
+        401 => false,
+        _ => status >= 400,
     }
 }
 
@@ -80,6 +93,9 @@ impl Policy {
     /// minimum wait. A hint of zero yields to a later one in the same response. Nothing is made up: a limit without a
     /// time has none.
     pub fn read(&self, signal: &Signal<'_>) -> Answer {
+        if !may_be_refusal(signal.status(), self.reads_success) {
+            return Answer::Neither;
+        }
         self.decide(signal).0
     }
 
@@ -94,11 +110,13 @@ impl Policy {
     }
 
     pub(crate) fn decide(&self, signal: &Signal<'_>) -> (Answer, Because) {
-        match signal.status() {
-            200..300 if self.reads_success => {}
-            401 => return (Answer::Neither, Because::Unauthorized),
-            400.. => {}
-            _ => return (Answer::Neither, Because::Success),
+        if !may_be_refusal(signal.status(), self.reads_success) {
+            let because = if signal.status() == 401 {
+                Because::Unauthorized
+            } else {
+                Because::Success
+            };
+            return (Answer::Neither, because);
         }
         let (verdict, because) = match self.judge(signal) {
             Ok(judged) => judged,
@@ -214,7 +232,11 @@ impl Policy {
         if self.frigg || hint.reason != Reason::Unknown {
             return hint.reason;
         }
-        exhausted_reason(signal.headers(), self.clock(signal))
+        // When an exhausted bucket gave the time, it has been asked already.
+        let asked = hint.remaining == Some(0);
+        (!asked)
+            .then(|| exhausted_reason(signal.headers(), self.clock(signal)))
+            .flatten()
             .or_else(|| codes::reason_texts(signal).find_map(words::reason))
             .or_else(|| self.provider?.usual_reason(hint.wait))
             .or_else(|| words::reason_of_wait(hint.wait?))

@@ -7,10 +7,10 @@ use super::clock::When;
 use super::date;
 use super::value::{self, Number, Unit};
 
-/// Only the start of a message is read.
-const ENOUGH: usize = 2048;
+/// Only the start of a message is read, in bytes.
+const ENOUGH: usize = 1024;
 
-/// Words before a time. Where `bare` is set, a number without a unit is seconds.
+/// Words before a time.
 const BEFORE_TIME: &[(&str, Bare)] = &[
     ("try again in", Bare::Seconds),
     ("try again after", Bare::Seconds),
@@ -36,6 +36,7 @@ const BEFORE_TIME: &[(&str, Bare)] = &[
     ("throttled until", Bare::No),
 ];
 
+/// What a number without a unit means after these words: seconds, or no time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bare {
     Seconds,
@@ -51,15 +52,28 @@ const FILLERS: &[&str] = &["for", "at", "least", "about", "approximately", "anot
 /// Other numbers (a limit, a window) are left alone.
 pub(crate) fn time(text: &str) -> Option<When> {
     let text = plain(text);
-    let mut found: Option<When> = None;
-    for (words, bare) in BEFORE_TIME {
-        for (at, _) in text.match_indices(words) {
-            if let Some(when) = time_at_start(&text[at + words.len()..], *bare) {
-                found = Some(found.map_or(when, |other| later(other, when)));
-            }
-        }
-    }
-    found
+    let times = ends_of(&text, BEFORE_TIME).filter_map(|(end, bare)| time_at_start(&text[end..], bare));
+    times.reduce(later)
+}
+
+/// Where each of some words ends in a text, with what belongs to the word. One pass, whatever the number of words.
+fn ends_of<'t, T: Copy>(
+    text: &'t str,
+    words: &'static [(&'static str, T)],
+) -> impl Iterator<Item = (usize, T)> + 't {
+    let mut starts = [false; 256];
+    words
+        .iter()
+        .for_each(|(word, _)| starts[usize::from(word.as_bytes()[0])] = true);
+    let candidates = text
+        .bytes()
+        .enumerate()
+        .filter(move |(_, byte)| starts[usize::from(*byte)]);
+    candidates.filter_map(move |(at, _)| {
+        let here = &text.as_bytes()[at..];
+        let (word, what) = words.iter().find(|(word, _)| here.starts_with(word.as_bytes()))?;
+        Some((at + word.len(), *what))
+    })
 }
 
 fn time_at_start(text: &str, bare: Bare) -> Option<When> {
@@ -92,57 +106,81 @@ fn later(one: When, other: When) -> When {
     }
 }
 
-/// In lower case, quotes and line breaks as blanks, cut at [`ENOUGH`].
+/// In lower case, quotes and line breaks as blanks, letters other than ASCII as `?`, cut at [`ENOUGH`].
 fn plain(text: &str) -> String {
-    let blank = |c: char| {
-        if matches!(c, '\'' | '"' | '`' | '\n' | '\r' | '\t') {
-            ' '
-        } else {
-            c.to_ascii_lowercase()
-        }
-    };
-    let mut plain = String::with_capacity(text.len().min(ENOUGH));
-    plain.extend(text.chars().take(ENOUGH).map(blank));
-    plain
+    let text = &text.as_bytes()[..text.len().min(ENOUGH)];
+    let plain = text.iter().map(|byte| match byte {
+        b'\'' | b'"' | b'`' | b'\n' | b'\r' | b'\t' => ' ',
+        0x80.. => '?',
+        byte => char::from(byte.to_ascii_lowercase()),
+    });
+    plain.collect()
 }
 
 /// Words that name a kind of limit. Joined spellings are found because only letters and digits are compared.
-const REASONS: &[(Reason, &[&str])] = &[
-    (Reason::Concurrency, &["concurren", "simultaneous"]),
-    (Reason::Monthly, &["permonth", "monthly"]),
-    (Reason::Daily, &["perday", "daily", "fortheday", "24hours"]),
-    (Reason::Hourly, &["perhour", "hourly"]),
-    (Reason::Minute, &["permin", "minutely"]),
-    (Reason::Burst, &["persec", "secondly"]),
+const REASONS: &[(&str, Reason)] = &[
+    ("concurren", Reason::Concurrency),
+    ("simultaneous", Reason::Concurrency),
+    ("permonth", Reason::Monthly),
+    ("monthly", Reason::Monthly),
+    ("perday", Reason::Daily),
+    ("daily", Reason::Daily),
+    ("fortheday", Reason::Daily),
+    ("24hours", Reason::Daily),
+    ("perhour", Reason::Hourly),
+    ("hourly", Reason::Hourly),
+    ("permin", Reason::Minute),
+    ("minutely", Reason::Minute),
+    ("persec", Reason::Burst),
+    ("secondly", Reason::Burst),
 ];
 
 /// The kind of limit that a message names (`requests per min`, `GenerateRequestsPerDayPerProject`, `hourly rate limit`).
-/// The longest window of several.
+/// Of several the longest window, concurrency before all.
 pub(crate) fn reason(text: &str) -> Option<Reason> {
-    let mut squashed = String::with_capacity(text.len().min(ENOUGH));
-    squashed.extend(
-        text.chars()
-            .take(ENOUGH)
-            .filter(char::is_ascii_alphanumeric)
-            .map(|c| c.to_ascii_lowercase()),
-    );
-    REASONS
-        .iter()
-        .find(|(_, words)| words.iter().any(|word| squashed.contains(word)))
-        .map(|(reason, _)| *reason)
+    let text = &text.as_bytes()[..text.len().min(ENOUGH)];
+    let letters = text.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    let squashed: String = letters
+        .map(|byte| char::from(byte.to_ascii_lowercase()))
+        .collect();
+    ends_of(&squashed, REASONS)
+        .map(|(_, reason)| reason)
+        .max_by_key(|reason| match reason {
+            Reason::Concurrency => 6,
+            Reason::Monthly => 5,
+            Reason::Daily => 4,
+            Reason::Hourly => 3,
+            Reason::Minute => 2,
+            _ => 1,
+        })
 }
 
 /// The kind of limit that a bucket's name says: `day`, `minutely`, `burst`.
 pub(crate) fn window_name(name: &str) -> Option<Reason> {
-    Some(match name.to_ascii_lowercase().as_str() {
-        "burst" | "second" | "secondly" | "per-second" => Reason::Burst,
-        "minute" | "minutely" | "per-minute" => Reason::Minute,
-        "hour" | "hourly" | "per-hour" => Reason::Hourly,
-        "day" | "daily" | "per-day" => Reason::Daily,
-        "month" | "monthly" | "per-month" => Reason::Monthly,
-        "concurrency" | "concurrent" => Reason::Concurrency,
-        _ => return None,
-    })
+    const NAMES: &[(&str, Reason)] = &[
+        ("burst", Reason::Burst),
+        ("second", Reason::Burst),
+        ("secondly", Reason::Burst),
+        ("per-second", Reason::Burst),
+        ("minute", Reason::Minute),
+        ("minutely", Reason::Minute),
+        ("per-minute", Reason::Minute),
+        ("hour", Reason::Hourly),
+        ("hourly", Reason::Hourly),
+        ("per-hour", Reason::Hourly),
+        ("day", Reason::Daily),
+        ("daily", Reason::Daily),
+        ("per-day", Reason::Daily),
+        ("month", Reason::Monthly),
+        ("monthly", Reason::Monthly),
+        ("per-month", Reason::Monthly),
+        ("concurrent", Reason::Concurrency),
+        ("concurrency", Reason::Concurrency),
+    ];
+    NAMES
+        .iter()
+        .find(|(own, _)| own.eq_ignore_ascii_case(name))
+        .map(|(_, reason)| *reason)
 }
 
 /// Whether a message says outright that a rate limit was hit.
@@ -154,24 +192,17 @@ pub(crate) fn says_limited(text: &str) -> bool {
     {
         return true;
     }
-    // "exceeded a secondary rate limit", "rate limit of this API was reached": near each other, in either order.
-    let near = |at: usize| {
-        let start = (0..=at.saturating_sub(40))
-            .rev()
-            .find(|start| text.is_char_boundary(*start))
-            .unwrap_or(0);
-        let end = (at + 40..text.len())
-            .find(|end| text.is_char_boundary(*end))
-            .unwrap_or(text.len());
-        let around = &text[start..end];
+    // "exceeded a secondary rate limit", "rate limit of this API was reached": near each other, in either order. The text is
+    // ASCII here, so it can be cut anywhere.
+    let near = |(at, _): (usize, &str)| {
+        let around = &text[at.saturating_sub(40)..text.len().min(at + 40)];
         ["exceed", "reached", "hit "]
             .iter()
             .any(|word| around.contains(word))
     };
     text.match_indices("rate limit")
         .chain(text.match_indices("rate-limit"))
-        .any(|(at, _)| near(at))
-        || text.contains("allowable rate limit")
+        .any(near)
 }
 
 /// Longer waits than any window under a day that a provider documents (Docker Hub's six hours) say which limit it was.

@@ -49,9 +49,11 @@ async fn main() -> Result<ExitCode> {
     let mut stdout = std::io::stdout();
     let mut terminate = signal(SignalKind::terminate()).context("failed to wait for SIGTERM")?;
     tokio::select! {
-        well = demo::run(&options, &mut stdout) => Ok(if well? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        // The signals first: a failure that they cause is none.
+        biased;
         _ = tokio::signal::ctrl_c() => Ok(interrupted()),
         _ = terminate.recv() => Ok(interrupted()),
+        well = demo::run(&options, &mut stdout) => Ok(if well? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
     }
 }
 

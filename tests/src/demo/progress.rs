@@ -7,7 +7,7 @@ use anyhow::Result;
 
 /// Elsewhere than on a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
-const BAR: usize = 20;
+const BAR: usize = 10;
 
 /// The counts at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Moment {
         let filled = (BAR * self.done).checked_div(self.sent).unwrap_or_default();
         let [delay, schedule, visibility] = self.deferrals;
         format!(
-            "{}:{:02} [{}{}] {}/{} done | put back: {delay} delayed, {schedule} scheduled, {visibility} hidden | \
+            "{}:{:02} [{}{}] {}/{} done | {delay} delayed, {schedule} scheduled, {visibility} hidden | \
              {} calls, {} refused",
             seconds / 60,
             seconds % 60,
@@ -77,8 +77,9 @@ impl Progress {
     /// When it cannot be written.
     pub fn show(&mut self, out: &mut impl Write, moment: &Moment) -> Result<()> {
         if self.terminal {
-            // Back to the line's beginning, and clear what is left of the longer line before.
-            write!(out, "\r{}\x1b[K", moment.line())?;
+            // From the line's beginning, what is left of a longer one before cleared. A terminal that is too narrow
+            // cuts it: a line that wraps could not be written over.
+            write!(out, "\r\x1b[?7l{}\x1b[K\x1b[?7h", moment.line())?;
         } else if self
             .last
             .is_none_or(|last| moment.elapsed >= last.elapsed + BETWEEN_LINES)
@@ -131,8 +132,8 @@ mod tests {
         let times: Vec<_> = text.lines().map(|line| &line[..4]).collect();
         assert_eq!(times, ["0:00", "0:05", "1:05"]);
         let line = text.lines().next().unwrap();
-        let expected = "0:00 [##########..........] 15/30 done | put back: 20 delayed, 8 scheduled, 7 hidden | \
-                        50 calls, 35 refused";
+        let expected =
+            "0:00 [#####.....] 15/30 done | 20 delayed, 8 scheduled, 7 hidden | 50 calls, 35 refused";
         assert_eq!(line, expected);
     }
 

@@ -54,13 +54,11 @@ impl<'a> Api<'a> {
         service: &str,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: Option<String>,
     ) -> Result<Answer> {
         let request = self.request(service, method, path)?;
         send(match body {
-            Some(body) => request
-                .header("content-type", "application/json")
-                .body(body.to_string()),
+            Some(body) => request.header("content-type", "application/json").body(body),
             None => request,
         })
         .await

@@ -54,6 +54,12 @@ impl Flavour {
         self == Self::Ministack
     }
 
+    /// Whether a FIFO queue holds a message group while one of its messages is in flight.
+    #[must_use]
+    pub fn holds_groups(self) -> bool {
+        self != Self::Moto
+    }
+
     /// A path that this flavour answers and the others do not.
     pub(super) fn own_path(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! The process `localstack/local-aws run`, which stands in front of a private emulator.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -38,7 +39,9 @@ impl Process {
         for (name, value) in variables {
             command.arg("--set").arg(format!("{name}={value}"));
         }
+        // Its own group: a Ctrl-C on the terminal reaches this process only, which then lets go of it in order.
         let mut child = command
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

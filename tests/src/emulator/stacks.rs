@@ -250,7 +250,7 @@ impl Emulator {
         self.lambda(
             Method::PUT,
             &path,
-            Some(&json!({ "RecursiveLoop": "Allow" })),
+            Some(json!({ "RecursiveLoop": "Allow" }).to_string()),
             "allow recursion",
         )
         .await?;
@@ -262,7 +262,7 @@ impl Emulator {
                 variables[name] = json!(value);
             }
             let body = json!({ "Environment": { "Variables": variables } });
-            self.lambda(Method::PUT, &path, Some(&body), "set variables")
+            self.lambda(Method::PUT, &path, Some(body.to_string()), "set variables")
                 .await?;
         }
         Ok(())

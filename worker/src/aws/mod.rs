@@ -51,15 +51,19 @@ impl Aws {
     }
 }
 
+/// The local endpoint that Frigg's variables mean.
+fn local_endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let default = || "http://localhost:4566".to_owned();
+    variable("AWS_ENDPOINT").or_else(|| variable("IS_OFFLINE").map(|_| default()))
+}
+
 async fn load() -> SdkConfig {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let timeouts = TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
     let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
-    let endpoint = variable("AWS_ENDPOINT");
-    if endpoint.is_some() || variable("IS_OFFLINE").is_some() {
-        let endpoint = endpoint.unwrap_or_else(|| "http://localhost:4566".to_owned());
+    if let Some(endpoint) = local_endpoint(variable) {
         let credentials = Credentials::new("test", "test", None, None, "local");
         loader = loader
             .endpoint_url(endpoint)
@@ -138,7 +142,54 @@ fn kind_of(code: &str, message: &str, status: u16) -> CallErrorKind {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    #[test]
+    fn friggs_variables_mean_a_local_endpoint() {
+        for (variables, want) in [
+            (&[][..], None),
+            (&[("AWS_ENDPOINT", "http://a:1")][..], Some("http://a:1")),
+            (&[("IS_OFFLINE", "true")][..], Some("http://localhost:4566")),
+            (
+                &[("IS_OFFLINE", "1"), ("AWS_ENDPOINT", "http://a:1")][..],
+                Some("http://a:1"),
+            ),
+            (&[("AWS_ENDPOINT_URL", "http://a:1")][..], None),
+        ] {
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(local_endpoint(variable).as_deref(), want, "{variables:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_is_built_once_per_region_and_when_it_is_needed() {
+        static BUILT: AtomicUsize = AtomicUsize::new(0);
+        let build: fn(&SdkConfig) -> String = |config| {
+            BUILT.fetch_add(1, Ordering::Relaxed);
+            config.region().map(ToString::to_string).unwrap_or_default()
+        };
+        let config = SdkConfig::builder().region(Region::new("us-east-1")).build();
+        let (aws, clients) = (Aws::with_config(config), PerRegion::default());
+        for (region, want) in [
+            (Some("eu-west-1"), "eu-west-1"),
+            (None, "us-east-1"),
+            (Some("us-east-1"), "us-east-1"),
+            (Some("eu-west-1"), "eu-west-1"),
+        ] {
+            assert_eq!(clients.get(&aws, region, build).await, want);
+        }
+        assert_eq!(BUILT.load(Ordering::Relaxed), 2);
+
+        // Adapters of an environment read nothing of it before the first call.
+        let aws = Aws::from_env();
+        let _adapters = (AwsSqs::new(aws.clone()), AwsScheduler::new(aws.clone()));
+        assert!(aws.config.get().is_none());
+    }
 
     #[test]
     fn codes_are_told_apart_in_both_spellings() {

@@ -71,7 +71,11 @@ impl Scheduler for AwsScheduler {
                 .flexible_time_window(window)
                 .action_after_completion(ActionAfterCompletion::Delete)
                 .target(target);
-            call.send().await.map(drop).map_err(|error| call_error(&error))
+            let sent = call.send().await.map_err(|error| call_error(&error));
+            sent.map(drop).map_err(|error| CallError {
+                message: without_values(&error.message, &request.input),
+                ..error
+            })
         })
     }
 
@@ -86,6 +90,26 @@ impl Scheduler for AwsScheduler {
                 }))
         })
     }
+}
+
+/// A validation error can cite what it refuses (`Value '…' at 'target.input' failed to satisfy …`), whole or cut. The
+/// input is a body, which belongs in no log.
+fn without_values(message: &str, input: &str) -> String {
+    let message = if input.is_empty() {
+        message.to_owned()
+    } else {
+        message.replace(input, "…")
+    };
+    let (mut out, mut rest) = (String::new(), &message[..]);
+    while let Some((before, after)) = rest.split_once("Value '") {
+        let Some((_, behind)) = after.split_once("' at '") else {
+            break;
+        };
+        out.push_str(before);
+        out.push_str("Value '…' at '");
+        rest = behind;
+    }
+    out + rest
 }
 
 /// `at(yyyy-mm-ddThh:mm:ss)`

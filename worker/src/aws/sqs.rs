@@ -330,7 +330,8 @@ fn queue_attributes(attributes: &HashMap<QueueAttributeName, String>) -> QueueAt
             .and_then(|redrive| match &redrive.max_receive_count {
                 serde_json::Value::String(text) => text.parse().ok(),
                 count => count.as_u64().and_then(|count| u32::try_from(count).ok()),
-            }),
+            })
+            .filter(|count| *count > 0),
         dead_letter_arn: redrive.map(|redrive| redrive.dead_letter_target_arn),
         retention: number(QueueAttributeName::MessageRetentionPeriod).map(Duration::from_secs),
         visibility_timeout: number(QueueAttributeName::VisibilityTimeout).map(Duration::from_secs),

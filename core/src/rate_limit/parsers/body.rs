@@ -58,6 +58,10 @@ fn unit_of(key: &str) -> Option<Unit> {
         "xratelimitresetafter",
         "xratelimitretryafter",
     ];
+    // Cheap, and true of most keys: shorter than any of these, or another first letter.
+    if key.len() < 7 || !key.starts_with(['b', 'n', 'r', 's', 'w', 'x', 'B', 'N', 'R', 'S', 'W', 'X']) {
+        return None;
+    }
     let mut squashed = [0; 48];
     let key = squash(key, &mut squashed)?;
     if KEYS.contains(&key) {

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
+use jiff::Timestamp;
 
 use super::{header, ietf};
 use crate::rate_limit::clock::{Clock, When};
 use crate::rate_limit::value::{self, Number, Unit};
-use crate::rate_limit::{Hint, Reason, words};
+use crate::rate_limit::{Hint, Place, Reason, Source, words};
 
 /// The headers that describe a budget, grouped by bucket: `X-RateLimit-Remaining-Requests` and
 /// `X-RateLimit-Reset-Requests` are one, `X-RateLimit-Day-Remaining` and `X-RateLimit-Day-Reset` another, each limit of an
@@ -21,51 +22,53 @@ use crate::rate_limit::{Hint, Reason, words};
 /// (`Reset-After`, `Resets-In`, `Reset-Seconds`: seconds; `Reset-Ms`: milliseconds), else an epoch or seconds by size.
 /// The reason comes from the bucket's window (`X-RateLimit-Period`, `w=`) or its name (`day`, `minutely`).
 pub fn buckets(headers: &HeaderMap, clock: Clock<'_>) -> Option<Hint> {
-    let bucket = collect(headers, clock)
-        .into_iter()
-        .filter(|bucket| bucket.reset.is_some())
-        .filter(|bucket| !matches!(bucket.left, Left::Some(_) | Left::Nonsense))
-        .max_by_key(|bucket| {
-            (
-                bucket.left == Left::Nothing,
-                bucket.reset.as_ref().and_then(|hint| hint.wait),
-            )
-        })?;
-    let reason = bucket.reason();
-    let remaining = (bucket.left == Left::Nothing).then_some(0);
-    bucket.reset.map(|hint| Hint {
-        reason,
-        remaining,
-        ..hint
+    let buckets = collect(headers, clock);
+    let usable = buckets
+        .iter()
+        .filter(|bucket| !matches!(bucket.left, Left::Some(_) | Left::Nonsense));
+    let (bucket, reset) = usable
+        .filter_map(|bucket| Some((bucket, bucket.reset?)))
+        .max_by_key(|(bucket, reset)| (bucket.left == Left::Nothing, reset.wait))?;
+    Some(Hint {
+        wait: Some(reset.wait),
+        retry_at: Some(reset.retry_at),
+        reason: bucket.reason(),
+        policy: bucket.policy.map(str::to_owned),
+        remaining: (bucket.left == Left::Nothing).then_some(0),
+        source: Source::Header,
+        place: Some(Place::Header(reset.header.clone())),
     })
 }
 
 /// The kind of limit that an exhausted bucket's window or name says, whether or not it has a reset.
 pub(crate) fn exhausted_reason(headers: &HeaderMap, clock: Clock<'_>) -> Option<Reason> {
-    let exhausted = collect(headers, clock)
-        .into_iter()
-        .filter(|bucket| bucket.left == Left::Nothing);
+    let buckets = collect(headers, clock);
+    let exhausted = buckets.iter().filter(|bucket| bucket.left == Left::Nothing);
     exhausted
-        .map(|bucket| bucket.reason())
+        .map(Bucket::reason)
         .find(|reason| *reason != Reason::Unknown)
 }
 
 fn collect<'a>(headers: &'a HeaderMap, clock: Clock<'_>) -> Vec<Bucket<'a>> {
-    let mut buckets: Vec<Bucket<'_>> = Vec::new();
+    let mut buckets: Vec<Bucket<'a>> = Vec::new();
     for (name, value) in headers {
-        let Some(part) = Part::of(name) else { continue };
+        if !may_be_about_rates(name.as_str()) {
+            continue;
+        }
         let Ok(text) = value.to_str() else { continue };
-        let at = buckets
-            .iter()
-            .position(|bucket| bucket.key == part.key)
-            .unwrap_or_else(|| {
-                buckets.push(Bucket::new(part.key));
-                buckets.len() - 1
-            });
-        buckets[at].add(part, text.trim(), name, clock);
-    }
-    if let Some(field) = header(headers, ietf::RATELIMIT.as_str()) {
-        buckets.extend(ietf::limits(field).map(|limit| Bucket::of_field(&limit, headers, clock)));
+        if *name == ietf::RATELIMIT {
+            let limits = ietf::limits(text);
+            buckets.extend(limits.map(|limit| Bucket::of_field(&limit, name, headers, clock)));
+        } else if let Some(part) = Part::of(name) {
+            let at = match buckets.iter().position(|bucket| bucket.key == part.key) {
+                Some(at) => at,
+                None => {
+                    buckets.push(Bucket::new(part.key));
+                    buckets.len() - 1
+                }
+            };
+            buckets[at].add(part, text.trim(), name, clock);
+        }
     }
     buckets
 }
@@ -93,11 +96,31 @@ impl Left {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Bucket<'a> {
     key: Key<'a>,
     left: Left,
-    reset: Option<Hint>,
+    reset: Option<Reset<'a>>,
     window: Option<Duration>,
+    policy: Option<&'a str>,
+}
+
+#[derive(Clone, Copy)]
+struct Reset<'a> {
+    wait: Duration,
+    retry_at: Timestamp,
+    header: &'a HeaderName,
+}
+
+impl<'a> Reset<'a> {
+    fn new(when: When, header: &'a HeaderName, clock: Clock<'_>) -> Option<Self> {
+        let (wait, retry_at) = clock.resolve(when)?;
+        Some(Reset {
+            wait,
+            retry_at,
+            header,
+        })
+    }
 }
 
 impl<'a> Bucket<'a> {
@@ -107,36 +130,37 @@ impl<'a> Bucket<'a> {
             left: Left::Unsaid,
             reset: None,
             window: None,
+            policy: None,
         }
     }
 
-    fn of_field(limit: &ietf::FieldLimit<'_>, headers: &HeaderMap, clock: Clock<'_>) -> Self {
-        let policies = header(headers, ietf::RATELIMIT_POLICY.as_str());
-        let hint = limit
-            .reset
-            .and_then(|reset| Hint::in_header(When::After(reset.seconds()), clock, &ietf::RATELIMIT));
-        let window = limit
-            .name
-            .zip(policies)
-            .and_then(|(name, field)| ietf::policy_window(field, name));
+    fn of_field(
+        limit: &ietf::FieldLimit<'a>,
+        name: &'a HeaderName,
+        headers: &HeaderMap,
+        clock: Clock<'_>,
+    ) -> Self {
+        let window = || ietf::policy_window(header(headers, ietf::RATELIMIT_POLICY.as_str())?, limit.name?);
+        let left = |left| {
+            if left == 0 {
+                Left::Nothing
+            } else {
+                Left::Some(left)
+            }
+        };
         Bucket {
-            key: Key::default(),
-            left: limit.remaining.map_or(Left::Unsaid, |left| {
-                if left == 0 {
-                    Left::Nothing
-                } else {
-                    Left::Some(left)
-                }
-            }),
-            reset: hint.map(|hint| Hint {
-                policy: limit.name.map(str::to_owned),
-                ..hint
-            }),
-            window: window.map(Number::seconds),
+            // No header's bucket has this key, so none is added to it.
+            key: Key([Some("ratelimit"); 4]),
+            left: limit.remaining.map_or(Left::Unsaid, left),
+            reset: limit
+                .reset
+                .and_then(|reset| Reset::new(When::After(reset.seconds()), name, clock)),
+            window: window().map(Number::seconds),
+            policy: limit.name,
         }
     }
 
-    fn add(&mut self, part: Part<'_>, text: &str, name: &HeaderName, clock: Clock<'_>) {
+    fn add(&mut self, part: Part<'_>, text: &str, name: &'a HeaderName, clock: Clock<'_>) {
         match part.kind {
             Kind::Remaining => {
                 self.left = Left::read(text);
@@ -145,13 +169,8 @@ impl<'a> Bucket<'a> {
                     .map(Number::seconds));
             }
             Kind::Reset => {
-                let hint = value::when(text, part.unit).and_then(|when| Hint::in_header(when, clock, name));
-                self.reset = self
-                    .reset
-                    .take()
-                    .into_iter()
-                    .chain(hint)
-                    .max_by_key(|hint| hint.wait);
+                let reset = value::when(text, part.unit).and_then(|when| Reset::new(when, name, clock));
+                self.reset = self.reset.into_iter().chain(reset).max_by_key(|reset| reset.wait);
             }
             Kind::Window => {
                 let unit = if part.unit == Unit::BySize {
@@ -168,8 +187,12 @@ impl<'a> Bucket<'a> {
 
     fn reason(&self) -> Reason {
         let named = || {
-            let policy = self.reset.as_ref().and_then(|hint| hint.policy.as_deref());
-            self.key.0.into_iter().chain(policy).find_map(words::window_name)
+            self.key
+                .0
+                .into_iter()
+                .flatten()
+                .chain(self.policy)
+                .find_map(words::window_name)
         };
         self.window
             .map(Reason::of_window)
@@ -194,10 +217,26 @@ enum Kind {
 
 /// The words of a header name that tell buckets apart, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Key<'a>([&'a str; 4]);
+struct Key<'a>([Option<&'a str>; 4]);
 
 impl<'a> Part<'a> {
     fn of(name: &'a HeaderName) -> Option<Self> {
+        // The names that most providers use, at once.
+        let usual = |kind| {
+            Some(Part {
+                kind,
+                unit: Unit::BySize,
+                key: Key::default(),
+            })
+        };
+        match name.as_str() {
+            "x-ratelimit-remaining" | "ratelimit-remaining" | "x-rate-limit-remaining" => {
+                return usual(Kind::Remaining);
+            }
+            "x-ratelimit-reset" | "ratelimit-reset" | "x-rate-limit-reset" => return usual(Kind::Reset),
+            "x-ratelimit-limit" | "ratelimit-limit" | "x-rate-limit-limit" => return None,
+            _ => {}
+        }
         let mut kind = None;
         let mut unit = Unit::BySize;
         let mut about_rates = false;
@@ -217,14 +256,14 @@ impl<'a> Part<'a> {
                 "ratelimit" | "rate" | "limit" | "quota" => {
                     about_rates = true;
                     if word == "quota" {
-                        *free.next()? = word;
+                        *free.next()? = Some(word);
                     }
                 }
                 "after" | "in" | "seconds" | "sec" => unit = Unit::Seconds,
                 "ms" | "millis" | "milliseconds" => unit = Unit::Millis,
                 "minutes" => unit = Unit::Minutes,
                 "x" | "time" | "timestamp" | "at" | "on" => {}
-                other => *free.next()? = other,
+                other => *free.next()? = Some(other),
             }
         }
         Some(Part {
@@ -233,4 +272,15 @@ impl<'a> Part<'a> {
             key,
         })
     }
+}
+
+/// Most headers are about something else, and this tells in one pass.
+fn may_be_about_rates(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let starts = |at: usize, word: &str| bytes[at..].starts_with(word.as_bytes());
+    bytes.iter().enumerate().any(|(at, byte)| match byte {
+        b'l' => starts(at, "limit"),
+        b'r' => starts(at, "reset") || starts(at, "remaining"),
+        _ => false,
+    })
 }

@@ -26,6 +26,10 @@ pub fn retry_headers(headers: &HeaderMap, clock: Clock<'_>) -> Option<Hint> {
 /// The unit that the name says, when it is a Retry-After at all.
 fn unit_of(name: &HeaderName) -> Option<Unit> {
     let name = name.as_str();
+    // Cheap, and true of most names.
+    if !matches!(name.as_bytes().last(), Some(b'r' | b's')) {
+        return None;
+    }
     for (suffix, unit) in [
         ("-ms", Unit::Millis),
         ("-milliseconds", Unit::Millis),

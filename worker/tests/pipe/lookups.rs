@@ -1,0 +1,81 @@
+//! What the queue is asked, and how often.
+
+use frigg_worker::ports::QueueAttributes;
+use frigg_worker::testing::{Call, message};
+
+use crate::support::*;
+
+const NONE: [&str; 0] = [];
+
+fn asks(rig: &Rig) -> (usize, usize) {
+    (
+        rig.count(|call| matches!(call, Call::QueueUrl { .. })),
+        rig.count(|call| matches!(call, Call::QueueAttributes)),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn successes_and_plain_errors_ask_nothing() {
+    let rig = Rig::new(&[]);
+    rig.run(messages(10), |job| {
+        if job.delivery.message_id == "m3" {
+            broken()
+        } else {
+            Ok(())
+        }
+    })
+    .await;
+    assert_eq!(rig.sqs.calls.made(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_and_permanent_failures_ask_once() {
+    for wait in [30, 7200, 0] {
+        let rig = Rig::new(&[]);
+        let worker = rig.worker(rig.handler(move |_| if wait == 0 { permanent() } else { limited(wait) }));
+        for _ in 0..3 {
+            batch(&worker, messages(10)).await;
+        }
+        assert_eq!(asks(&rig), (1, 1), "{wait}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_receive_asks_for_the_last_one() {
+    let rig = Rig::new(&[]);
+    rig.sqs.set_attributes(QueueAttributes {
+        max_receive_count: Some(2),
+        ..QueueAttributes::default()
+    });
+    rig.run(vec![received(message("m1", "{}"), 2)], |_| Ok(())).await;
+    assert_eq!(asks(&rig), (1, 1));
+    assert!(rig.seen()[0].delivery.is_last_attempt());
+    let rig = Rig::new(&[("FRIGG_QUEUE_MAX_RECEIVE_COUNT", "2")]);
+    rig.run(vec![received(message("m1", "{}"), 2)], |_| Ok(())).await;
+    assert_eq!(asks(&rig), (0, 0), "the environment says it");
+    assert!(rig.seen()[0].delivery.is_last_attempt());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_url_look_up_that_fails_is_made_again() {
+    let rig = Rig::new(&[]);
+    let first = std::sync::atomic::AtomicBool::new(true);
+    rig.sqs.calls.fail(move |call, _| {
+        let fails =
+            matches!(call, Call::QueueUrl { .. }) && first.swap(false, std::sync::atomic::Ordering::SeqCst);
+        fails.then(throttled)
+    });
+    let worker = rig.worker(rig.handler(|_| limited(30)));
+    // The look-up for the attributes fails, the one for the send works.
+    assert_eq!(batch(&worker, messages(1)).await, NONE);
+    assert_eq!(asks(&rig), (2, 0));
+    assert_eq!(batch(&worker, messages(1)).await, NONE);
+    assert_eq!(asks(&rig), (2, 0));
+    tokio::time::advance(seconds(60)).await;
+    assert_eq!(batch(&worker, messages(1)).await, NONE);
+    assert_eq!(
+        asks(&rig),
+        (2, 1),
+        "what the queue did not tell is asked again after a minute"
+    );
+}

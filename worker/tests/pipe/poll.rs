@@ -1,0 +1,196 @@
+//! Poll mode: what is received is worked on at once, deleted when done, and never dropped.
+
+use std::time::Duration;
+
+use frigg_worker::ports::{CallError, CallErrorKind, QueueAttributes};
+use frigg_worker::testing::{Call, Receive, message};
+use tokio::time::{Instant, sleep};
+
+use crate::queue_model::{Model, poll_for};
+use crate::support::*;
+
+fn polling(visibility: u64) -> Rig {
+    let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
+    rig.sqs.set_attributes(QueueAttributes {
+        visibility_timeout: Some(seconds(visibility)),
+        ..Model::attributes()
+    });
+    rig
+}
+
+fn brings(after: u64, ids: &[&str]) -> Receive {
+    let messages = ids.iter().map(|id| message(id, "{}")).collect();
+    Receive {
+        after: Duration::from_millis(after),
+        result: Ok(messages),
+    }
+}
+
+fn receives(rig: &Rig) -> usize {
+    rig.count(|call| matches!(call, Call::Receive { .. }))
+}
+
+fn deleted(rig: &Rig) -> Vec<Vec<String>> {
+    let calls = rig.sqs.calls.made().into_iter();
+    calls
+        .filter_map(|call| {
+            if let Call::DeleteBatch(handles) = call {
+                Some(handles)
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn poll_02() {
+    let rig = polling(300);
+    rig.sqs.script([brings(2500, &["m1"])]);
+    let began = Instant::now();
+    poll_for(seconds(2), rig.worker(rig.handler(|_| Ok(())))).await;
+    assert_eq!(began.elapsed().as_millis(), 2500);
+    assert_eq!(
+        (rig.handled(), deleted(&rig), receives(&rig)),
+        (vec!["m1".into()], vec![vec!["receipt-m1".into()]], 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receive_that_never_ends_does_not_hold_the_stop() {
+    let rig = polling(300);
+    let began = Instant::now();
+    poll_for(seconds(2), rig.worker(rig.handler(|_| Ok(())))).await;
+    assert_eq!(
+        (began.elapsed().as_secs(), receives(&rig)),
+        (27, 1),
+        "its wait time and five seconds more"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_handlers_end_within_a_bound() {
+    for (handler, taken, done) in [(20, 20, 1), (500, 31, 0)] {
+        let rig = polling(300);
+        rig.sqs
+            .script([brings(0, &["m1"]), brings(1000, &[]), brings(1, &[])]);
+        let worker = rig.worker(rig.slow_handler(move |_| (seconds(handler), Ok(()))));
+        let began = Instant::now();
+        worker
+            .poll_until(sleep(Duration::from_millis(500)))
+            .await
+            .unwrap();
+        assert_eq!(
+            (began.elapsed().as_secs(), deleted(&rig).len()),
+            (taken, done),
+            "{handler}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn poll_06() {
+    for again in [false, true] {
+        let rig = polling(300);
+        rig.sqs
+            .script([brings(0, &["m1", "m2", "m3"]), brings(1000, &["m4"])]);
+        rig.sqs.calls.fail(move |call, entry| match call {
+            Call::DeleteBatch(handles) => handles
+                .get(entry)
+                .filter(|handle| *handle == "receipt-m2" && (again || handles.len() > 1))
+                .map(|_| CallError::new(CallErrorKind::Unavailable, Some("InternalError"), "once more")),
+            _ => None,
+        });
+        poll_for(seconds(30), rig.worker(rig.handler(|_| Ok(())))).await;
+        let calls = deleted(&rig);
+        assert_eq!(
+            (calls[0].len(), calls[1].as_slice()),
+            (3, &["receipt-m2".to_owned()][..])
+        );
+        assert_eq!(calls[2..], [vec!["receipt-m4".to_owned()]], "the loop goes on");
+        let warned: Vec<_> = rig.logs.of_event("frigg.worker.delete_failed");
+        assert_eq!(warned.len(), usize::from(again));
+        assert!(
+            warned
+                .iter()
+                .all(|line| line["messageId"] == "m2" && line["level"] == "WARN")
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn poll_07() {
+    let rig = polling(300);
+    rig.sqs
+        .script([brings(20_000, &[]), brings(20_900, &[]), brings(0, &["m1"])]);
+    poll_for(seconds(60), rig.worker(rig.handler(|_| Ok(())))).await;
+    assert_eq!(
+        (rig.handled(), rig.lines()),
+        (vec!["m1".into()], vec!["polling".into()])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn poll_10() {
+    let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
+    let attributes = QueueAttributes {
+        visibility_timeout: Some(seconds(3)),
+        ..Model::attributes()
+    };
+    let model = Model::new(rig.clock.clone(), attributes);
+    for i in 0..60 {
+        model.put(&format!(r#"{{"id":{i}}}"#));
+    }
+    let handler = rig.slow_handler(|_| (seconds(1), Ok(())));
+    poll_for(seconds(60), rig.worker_on(handler, model.shared())).await;
+    assert_eq!((rig.seen().len(), model.left()), (60, 0));
+    assert!(model.most_held() <= 10, "{}", model.most_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_longer_than_the_visibility_timeout_keeps_its_message() {
+    let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
+    let attributes = QueueAttributes {
+        visibility_timeout: Some(seconds(4)),
+        ..Model::attributes()
+    };
+    let model = Model::new(rig.clock.clone(), attributes);
+    model.put("{}");
+    let handler = rig.slow_handler(|_| (seconds(30), Ok(())));
+    poll_for(seconds(60), rig.worker_on(handler, model.shared())).await;
+    assert_eq!((rig.seen().len(), model.left()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn performance_02_ten_messages_are_received_and_deleted_together() {
+    let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
+    let model = Model::new(rig.clock.clone(), Model::attributes());
+    (0..10).for_each(|_| model.put("{}"));
+    poll_for(
+        seconds(10),
+        rig.worker_on(rig.handler(|_| Ok(())), model.shared()),
+    )
+    .await;
+    assert_eq!(model.deletes(), [10]);
+    let rig = polling(30);
+    poll_for(seconds(1), rig.worker(rig.handler(|_| Ok(())))).await;
+    assert_eq!(rig.count(|call| *call == Call::Receive { max_messages: 10 }), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn receive_errors_are_waited_out_with_one_warning_a_minute() {
+    let rig = polling(300);
+    let fails = || Receive {
+        after: Duration::ZERO,
+        result: Err(throttled()),
+    };
+    rig.sqs
+        .script([fails(), fails(), fails(), fails(), brings(0, &["m1"])]);
+    poll_for(seconds(60), rig.worker(rig.handler(|_| Ok(())))).await;
+    assert_eq!(rig.handled(), ["m1"]);
+    assert_eq!(rig.seen()[0].at, start() + seconds(1 + 2 + 4 + 8));
+    assert_eq!(
+        rig.line("receive_failed")["error"]["message"],
+        "RequestThrottled: slow down"
+    );
+}

@@ -1,0 +1,369 @@
+//! A real process under a fake Runtime API: what it posts, and that it lives on.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use frigg_worker::Clock;
+use serde_json::{Value, json};
+
+/// A test that waits longer than this for the process has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `response` or `error`, and the bytes posted there.
+type Posted = (String, String);
+
+struct Function {
+    process: Child,
+    posted: Receiver<Posted>,
+    log: JoinHandle<Vec<String>>,
+}
+
+impl Function {
+    /// Starts the example and offers it these events, one after the other, each with so much time.
+    fn start(events: &[Value], time: Duration, log: &str) -> Function {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (posts, posted) = channel();
+        let events = Arc::new(Mutex::new(
+            events.iter().map(Value::to_string).collect::<Vec<_>>(),
+        ));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (events, posts) = (Arc::clone(&events), posts.clone());
+                std::thread::spawn(move || serve(stream.unwrap(), &events, time, &posts));
+            }
+        });
+        let mut process = Command::new(bootstrap())
+            .env_clear()
+            .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "obedient")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", "group")
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "stream")
+            .env("AWS_REGION", "eu-west-1")
+            .env("RUST_LOG", log)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Read at once: a full pipe would stop the process.
+        let out = BufReader::new(process.stdout.take().unwrap());
+        let log = std::thread::spawn(move || out.lines().map(Result::unwrap).collect());
+        Function { process, posted, log }
+    }
+
+    fn next(&self) -> Posted {
+        self.posted.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// The lines that it wrote, after it proved to be the process that was started.
+    fn end(mut self) -> Vec<String> {
+        assert!(self.process.try_wait().unwrap().is_none(), "the process ended");
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.log.join().unwrap()
+    }
+}
+
+/// The example is built beside the tests; alone, a test builds it.
+fn bootstrap() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let path = exe.parent().unwrap().parent().unwrap().join("examples/obedient");
+    if !path.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args([
+            "build",
+            "--quiet",
+            "--package",
+            "frigg-worker",
+            "--example",
+            "obedient",
+        ]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success());
+    }
+    path
+}
+
+fn serve(stream: TcpStream, events: &Mutex<Vec<String>>, time: Duration, posts: &Sender<Posted>) {
+    let mut reader = BufReader::new(stream);
+    while let Some((method, path, body)) = read_request(&mut reader) {
+        let answer = if method == "GET" {
+            let event = {
+                let mut events = events.lock().unwrap();
+                (!events.is_empty()).then(|| events.remove(0))
+            };
+            // There is no more work: Lambda freezes the process in this call.
+            let Some(event) = event else {
+                let _ = reader.read(&mut [0]);
+                return;
+            };
+            let deadline = Clock::system().now() + time;
+            format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 lambda-runtime-aws-request-id: request-1\r\nlambda-runtime-deadline-ms: {}\r\n\
+                 lambda-runtime-invoked-function-arn: arn:aws:lambda:eu-west-1:111111111111:function:obedient\r\n\r\n{event}",
+                event.len(),
+                deadline.as_millisecond(),
+            )
+        } else {
+            let kind = path.rsplit('/').next().unwrap().to_owned();
+            posts.send((kind, body)).unwrap();
+            "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned()
+        };
+        if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(String, String, String)> {
+    let mut line = String::new();
+    let mut next = |reader: &mut BufReader<TcpStream>| {
+        line.clear();
+        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        Some(line.trim_end().to_owned())
+    };
+    let first = next(reader)?;
+    let (mut length, mut chunked) = (0, false);
+    loop {
+        let header = next(reader)?.to_ascii_lowercase();
+        match header.split_once(':') {
+            Some(("content-length", value)) => length = value.trim().parse().unwrap(),
+            Some(("transfer-encoding", value)) => chunked = value.contains("chunked"),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    while chunked {
+        let size = usize::from_str_radix(&next(reader)?, 16).unwrap();
+        let mut chunk = vec![0; size + 2];
+        reader.read_exact(&mut chunk).ok()?;
+        body.extend(&chunk[..size]);
+        chunked = size > 0;
+    }
+    let mut parts = first.split(' ').map(str::to_owned);
+    Some((parts.next()?, parts.next()?, String::from_utf8(body).unwrap()))
+}
+
+fn record(id: Value, body: Value) -> Value {
+    let body = if body.is_object() {
+        body.to_string().into()
+    } else {
+        body
+    };
+    json!({
+        "messageId": id, "receiptHandle": "r", "body": body, "messageAttributes": {}, "eventSource": "aws:sqs",
+        "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": "1790596800000" },
+        "eventSourceARN": "arn:aws:sqs:eu-west-1:111111111111:jobs",
+    })
+}
+
+fn event(records: impl IntoIterator<Item = Value>) -> Value {
+    json!({ "Records": records.into_iter().collect::<Vec<_>>() })
+}
+
+fn failed(ids: &[&str]) -> Posted {
+    let failures: Vec<Value> = ids.iter().map(|id| json!({ "itemIdentifier": id })).collect();
+    (
+        "response".to_owned(),
+        json!({ "batchItemFailures": failures }).to_string(),
+    )
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn batch_01_the_bytes_of_the_answer() {
+    let first = event([
+        record(json!("id-1"), json!({ "id": 1 })),
+        record(json!("id-2"), json!({ "id": 2, "what": "error" })),
+        record(json!("id-3"), json!({ "id": 3, "what": "limited" })),
+    ]);
+    let function = Function::start(&[first, event([])], MINUTE, "info");
+    let (kind, bytes) = function.next();
+    assert_eq!(kind, "response");
+    assert_eq!(bytes, r#"{"batchItemFailures":[{"itemIdentifier":"id-2"}]}"#);
+    assert_eq!(function.next(), failed(&[]));
+    let lines: Vec<Value> = function
+        .end()
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: Vec<_> = lines
+        .iter()
+        .map(|line| (&line["eventName"], &line["messageId"]))
+        .collect();
+    for want in [
+        (&json!("frigg.worker.record_failed"), &json!("id-2")),
+        (&json!("frigg.worker.record_deferred"), &json!("id-3")),
+    ] {
+        assert!(names.contains(&want), "{lines:?}");
+    }
+    assert!(
+        lines.iter().all(|line| line["requestId"] == "request-1"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn batch_02_a_record_without_an_id_fails_the_invocation() {
+    let nameless = |id: Value| {
+        let mut first = record(id.clone(), json!({ "id": 1 }));
+        if id == json!("absent") {
+            first.as_object_mut().unwrap().remove("messageId");
+        }
+        event([first, record(json!("id-2"), json!({ "id": 2 }))])
+    };
+    let events = [json!(""), Value::Null, json!("absent")].map(nameless);
+    let function = Function::start(&events, MINUTE, "info");
+    for _ in 0..3 {
+        let (kind, body) = function.next();
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(kind, "error");
+        assert!(
+            body["errorMessage"]
+                .as_str()
+                .unwrap()
+                .contains("record 0 of 2 has no messageId"),
+            "{body}"
+        );
+    }
+    function.end();
+}
+
+#[test]
+fn batch_05() {
+    let first = event([
+        record(json!("m1"), json!({ "id": 1 })),
+        record(json!("m2"), json!("not json")),
+        record(json!("m3"), Value::Null),
+    ]);
+    let second = event([record(json!("m4"), json!({ "id": 4 }))]);
+    let function = Function::start(&[first, second], MINUTE, "debug");
+    assert_eq!(function.next(), failed(&["m2", "m3"]));
+    assert_eq!(function.next(), failed(&[]));
+    let lines = function.end();
+    let handled = |id: &str| {
+        lines
+            .iter()
+            .any(|line| line.contains("record_succeeded") && line.contains(&format!(r#""messageId":"{id}""#)))
+    };
+    assert!(handled("m1") && handled("m4") && !handled("m2"), "{lines:?}");
+}
+
+#[test]
+fn batch_06() {
+    let ok = |id: &str| record(json!(id), json!({ "id": 1, "after_ms": 50 }));
+    let panics = record(json!("m2"), json!({ "id": 2, "after_ms": 10, "what": "panic" }));
+    let function = Function::start(
+        &[event([ok("m1"), panics, ok("m3")]), event([ok("m4")])],
+        MINUTE,
+        "info",
+    );
+    assert_eq!(function.next(), failed(&["m2"]));
+    assert_eq!(function.next(), failed(&[]));
+    let lines = function.end();
+    let failures: Vec<&String> = lines
+        .iter()
+        .filter(|line| line.contains("record_failed"))
+        .collect();
+    assert_eq!(failures.len(), 1, "{lines:?}");
+    let line: Value = serde_json::from_str(failures[0]).unwrap();
+    assert_eq!(
+        (&line["messageId"], &line["error"]["type"]),
+        (&json!("m2"), &json!("Panic"))
+    );
+    assert_eq!(line["error"]["message"], "the handler panicked: told to panic");
+}
+
+#[test]
+fn batch_06_the_release_profile_unwinds() {
+    let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml")).unwrap();
+    let (_, profile) = manifest.split_once("[profile.release]\n").unwrap();
+    let profile = profile.split("\n[").next().unwrap();
+    assert!(
+        profile.lines().any(|line| line.trim() == r#"panic = "unwind""#),
+        "{profile}"
+    );
+    assert!(!manifest.contains(r#""abort""#));
+}
+
+#[test]
+fn the_answer_is_there_before_lambdas_deadline() {
+    let hangs = record(json!("m1"), json!({ "id": 1, "after_ms": 3_600_000 }));
+    let done = record(json!("m2"), json!({ "id": 2 }));
+    let function = Function::start(&[event([hangs, done])], Duration::from_secs(2), "info");
+    assert_eq!(function.next(), failed(&["m1"]));
+    function.end();
+}
+
+#[test]
+fn security_05_no_body_is_logged_at_any_level() {
+    let bodies = [
+        json!({ "id": "s3cr3t-9f" }),
+        json!({ "id": 1, "what": "s3cr3t-9f" }),
+        json!("s3cr3t-9f not json"),
+        json!({ "id": 1, "s3cr3t-9f": true }),
+        json!({ "id": 1, "what": "limited", "token": "s3cr3t-9f" }),
+    ];
+    let records = bodies.into_iter().enumerate();
+    let records = records.map(|(i, body)| record(json!(format!("m{i}")), body));
+    let function = Function::start(&[event(records)], MINUTE, "trace");
+    assert_eq!(function.next(), failed(&["m0", "m1", "m2"]));
+    let lines = function.end();
+    assert!(lines.len() > 4, "{lines:?}");
+    let leaks: Vec<&String> = lines.iter().filter(|line| line.contains("s3cr3t-9f")).collect();
+    assert!(leaks.is_empty(), "{leaks:?}");
+    for id in ["m0", "m1", "m2"] {
+        let of = |line: &&String| {
+            line.contains("record_failed") && line.contains(&format!(r#""messageId":"{id}""#))
+        };
+        let line = lines.iter().find(of).unwrap();
+        assert!(
+            line.contains(r#""receiveCount":1"#) && line.contains("line 1, column"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_bad_setting_is_one_warning_and_its_default_rules() {
+    let mut process = Command::new(bootstrap())
+        .env_clear()
+        .env("FRIGG_CONCURRENCY", "ten")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut out, mut err) = (String::new(), String::new());
+    process.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    process.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(!process.wait().unwrap().success());
+    assert!(err.contains("FRIGG_QUEUE_URL"), "{err}");
+    let lines: Vec<Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 1, "{out}");
+    let line = &lines[0];
+    assert_eq!(
+        (&line["level"], &line["eventName"]),
+        (&json!("WARN"), &json!("frigg.worker.bad_setting"))
+    );
+    let told = (&line["variable"], &line["value"], &line["default"]);
+    assert_eq!(told, (&json!("FRIGG_CONCURRENCY"), &json!("ten"), &json!("10")));
+}
