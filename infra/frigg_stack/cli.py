@@ -2,13 +2,14 @@
 
 import argparse
 import os
+import subprocess
 import sys
 
 from . import StackError
-from .deploy import deploy, deploy_code
+from .deploy import TEMPLATE, deploy, deploy_code
 from .destroy import destroy
 from .package import TARGETS, missing_target, package
-from .tools import ROOT
+from .tools import ROOT, tool
 
 
 def main():
@@ -24,10 +25,13 @@ def main():
         ("destroy", "delete the stack"),
     ):
         commands.add_parser(name, help=text).add_argument("stage")
+    commands.add_parser("lint", help="cfn-lint on the template")
     given = parser.parse_args()
     try:
         if given.command == "package":
             _package(given.worker, given.architecture)
+        elif given.command == "lint":
+            return subprocess.run([tool("cfn-lint"), "--template", TEMPLATE]).returncode
         elif given.command == "deploy":
             deploy(given.service, given.stage, given.worker)
         elif given.command == "deploy-code":
