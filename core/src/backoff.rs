@@ -142,3 +142,48 @@ impl Budget {
             .map_or(of_cap, |left| of_cap.min(left - timeout.min(left / 2)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_hint_is_a_minimum() {
+        let wait = |hint, minimum, random| hinted_wait(hint, minimum, 100 * SECOND, random);
+        assert_eq!(wait(Duration::ZERO, None, 0.0), InProcess::Sleep(SECOND));
+        assert_eq!(wait(SECOND, Some(5 * SECOND), 0.0), InProcess::Sleep(5 * SECOND));
+        assert_eq!(wait(50 * SECOND, None, 1.0), InProcess::Sleep(51 * SECOND));
+        assert_eq!(wait(100 * SECOND, None, 1.0), InProcess::Sleep(100 * SECOND));
+        assert_eq!(wait(101 * SECOND, None, 1.0), InProcess::HandOn(101 * SECOND));
+        // A random number out of range is no way to come early or late.
+        for odd in [-5.0, f64::NEG_INFINITY, f64::NAN] {
+            assert_eq!(wait(50 * SECOND, None, odd), InProcess::Sleep(50 * SECOND));
+        }
+        assert_eq!(
+            wait(50 * SECOND, None, f64::INFINITY),
+            InProcess::Sleep(51 * SECOND)
+        );
+    }
+
+    #[test]
+    fn the_reserve_is_the_timeout_and_at_most_half() {
+        let budget = |time_left, request_timeout| Budget {
+            time_left,
+            request_timeout,
+            ..Budget::default()
+        };
+        assert_eq!(budget(None, None).left(), 300 * SECOND);
+        assert_eq!(budget(Some(100 * SECOND), Some(30 * SECOND)).left(), 70 * SECOND);
+        assert_eq!(budget(Some(100 * SECOND), Some(90 * SECOND)).left(), 50 * SECOND);
+        assert_eq!(budget(Some(100 * SECOND), None).left(), 50 * SECOND);
+        assert_eq!(budget(Some(100 * SECOND), None).left_frigg(), 100 * SECOND);
+        assert_eq!(budget(Some(Duration::ZERO), None).left(), Duration::ZERO);
+        let spent = Budget {
+            waited: 400 * SECOND,
+            ..Budget::default()
+        };
+        assert_eq!(spent.left(), Duration::ZERO);
+    }
+}

@@ -35,13 +35,13 @@ pub struct Scope {
 
 impl Scope {
     /// Runs a future in this scope. Within another scope it can shorten the deadline and the wait, never lengthen them.
-    pub fn run<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
+    pub async fn run<F: Future>(self, future: F) -> F::Output {
         let outer = Scope::current();
         let scope = Scope {
             deadline: shorter(self.deadline, outer.deadline),
             max_in_process_wait: shorter(self.max_in_process_wait, outer.max_in_process_wait),
         };
-        CURRENT.scope(scope, future)
+        CURRENT.scope(scope, future).await
     }
 
     /// The scope that this code runs in.
@@ -58,4 +58,40 @@ impl Scope {
 
 fn shorter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     one.into_iter().chain(other).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_inner_scope_only_shortens() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let scope = |second, wait| Scope {
+            deadline: Some(at(second)),
+            max_in_process_wait: Some(Duration::from_secs(wait)),
+        };
+        let (outer, longer) = (scope(60, 10), scope(90, 20));
+        assert_eq!(outer.run(longer.run(async { Scope::current() })).await, outer);
+        assert_eq!(
+            outer
+                .run(async { longer.run(async { Scope::current() }).await })
+                .await,
+            outer
+        );
+        assert_eq!(
+            longer
+                .run(async { outer.run(async { Scope::current() }).await })
+                .await,
+            outer
+        );
+        assert_eq!(
+            outer
+                .run(async { Scope::default().run(async { Scope::current() }).await })
+                .await,
+            outer
+        );
+        assert_eq!(outer.time_left(at(70)), Some(Duration::ZERO));
+        assert_eq!(Scope::current(), Scope::default());
+    }
 }

@@ -214,3 +214,68 @@ impl<'a> Visitor<'a> for Collect<'_, 'a> {
 /// A key, borrowed where it has no escapes.
 #[derive(serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(body: &str, path: &str) -> Vec<String> {
+        let json = Json::parse(body.as_bytes()).expect("JSON");
+        json.at(path)
+            .filter_map(|scalar| Some(scalar.to_text()?.into_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn paths_name_values_from_the_top() {
+        let body = r#"{"error":{"code":613,"ok":false,"none":null},"errors":[{"extensions":{"code":"A"}},{"extensions":{"code":"B"}}]}"#;
+        for (path, expected) in [
+            ("error.code", &["613"][..]),
+            ("error.ok", &["false"]),
+            ("error.none", &[]),
+            ("error", &[]),
+            ("code", &[]),
+            ("errors.*.extensions.code", &["A", "B"]),
+            ("errors.extensions.code", &[]),
+            ("**.code", &["613", "A", "B"]),
+            ("*.code", &["613"]),
+            ("**", &["613", "false", "A", "B"]),
+            ("", &[]),
+        ] {
+            assert_eq!(at(body, path), expected, "{path}");
+        }
+        assert_eq!(at(r#"[{"errorCode":"X"}]"#, "*.errorCode"), ["X"]);
+        assert_eq!(at(r#"{"a\u0062":"\n"}"#, "ab"), ["\n"]);
+        assert_eq!(
+            at(r#"{"a":1796040075000000000,"b":18446744073709551615}"#, "a"),
+            ["1796040075000000000"]
+        );
+    }
+
+    #[test]
+    fn only_whole_objects_and_lists_are_read() {
+        for body in [
+            "",
+            " ",
+            "5",
+            "\"text\"",
+            "{",
+            "{\"a\":1} x",
+            "{\"a\":}",
+            "\u{1}{}",
+        ] {
+            assert!(Json::parse(body.as_bytes()).is_none(), "{body}");
+        }
+        assert!(Json::parse(b"{\"a\":\"\xff\"}").is_none());
+        assert!(Json::parse("[".repeat(100_000).as_bytes()).is_none());
+        let large = format!("[{}]", "1,".repeat(MAX_BYTES));
+        assert!(Json::parse(large.as_bytes()).is_none());
+    }
+
+    #[test]
+    fn the_first_items_of_a_long_list_are_kept_and_what_follows_it() {
+        let body = format!(r#"{{"list":[{}0],"after":7}}"#, "1,".repeat(99));
+        assert_eq!(at(&body, "list.*").len(), MAX_ITEMS);
+        assert_eq!(at(&body, "after"), ["7"]);
+    }
+}

@@ -435,3 +435,96 @@ pub(crate) fn glob(pattern: &str, text: &str) -> bool {
         .filter(|at| text.is_char_boundary(*at))
         .any(|at| glob(rest, &text[at..]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scope_keys() {
+        let policy = Policy::new().with_module("acme");
+        let ids = ScopeIds {
+            entity: Some("7"),
+            credential: Some("c"),
+        };
+        let key = |policy: &Policy, ids| policy.scope_key(&ids);
+        assert_eq!(key(&policy, ids).as_deref(), Some("acme:entity:7"));
+        assert_eq!(key(&policy, ScopeIds::default()), None);
+        assert_eq!(
+            key(&policy.clone().with_scope(Scope::Credential), ids).as_deref(),
+            Some("acme:credential:c")
+        );
+        assert_eq!(
+            key(&policy.clone().with_scope(Scope::App), ScopeIds::default()).as_deref(),
+            Some("acme:app")
+        );
+        let custom = policy.with_custom_scope(|ids| ids.entity.map(|id| format!("x{id}")));
+        assert_eq!(key(&custom, ids).as_deref(), Some("acme:custom:x7"));
+        assert_eq!(key(&custom, ScopeIds::default()), None);
+        assert_eq!(
+            key(&Policy::new().with_custom_scope(|_| Some(String::new())), ids),
+            None
+        );
+        assert_eq!(
+            key(&Policy::new().with_scope(Scope::App), ids).as_deref(),
+            Some("unknown:app")
+        );
+    }
+
+    #[test]
+    fn a_body_is_needed_only_where_it_can_change_the_answer() {
+        let (ours, frigg) = (Policy::new(), Policy::frigg());
+        assert!(ours.needs_body(429) && ours.needs_body(403));
+        assert!(!ours.needs_body(200) && !ours.needs_body(401) && !ours.needs_body(301));
+        assert!(Policy::for_provider("shopify").unwrap().needs_body(200));
+        assert!(!frigg.needs_body(429) && frigg.with_classify(|_| None).needs_body(429));
+        assert!(
+            Policy::for_provider("hubspot")
+                .unwrap()
+                .frigg_compat()
+                .needs_body(429)
+        );
+        assert!(
+            !Policy::for_provider("shopify")
+                .unwrap()
+                .frigg_compat()
+                .needs_body(200)
+        );
+    }
+
+    #[test]
+    fn frigg_keeps_the_parsers_that_are_frigg_s() {
+        assert_eq!(
+            Policy::for_provider("hubspot").unwrap().frigg_compat().parsers(),
+            [Parser::RetryAfter, Parser::ResetHeaders]
+        );
+        assert_eq!(
+            Policy::for_provider("github").unwrap().frigg_compat().parsers(),
+            Parser::FRIGG
+        );
+    }
+
+    #[test]
+    fn globs() {
+        for (pattern, text, fits) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("*", "", true),
+            ("*.a.com", "x.a.com", true),
+            ("*.a.com", "a.com", false),
+            ("/crm/*/search", "/crm/v3/objects/contacts/search", true),
+            ("/crm/*/search", "/crm/v3/objects/contacts", false),
+            ("a*b*c", "a1b2c", true),
+            ("a*", "é", false),
+            ("*é", "xé", true),
+        ] {
+            assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_closure_and_no_secret() {
+        let text = format!("{:?}", Policy::for_provider("hubspot").unwrap());
+        assert!(text.contains("hubspot") && text.contains("110"), "{text}");
+    }
+}

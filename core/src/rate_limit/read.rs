@@ -306,3 +306,263 @@ fn says_limited(signal: &Signal<'_>) -> bool {
 fn is_retryable_server_error(status: u16) -> bool {
     matches!(status, 500 | 502..=504 | 509 | 520..=599)
 }
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+    use crate::rate_limit::{LimitKind, NamedWindow};
+
+    const NOW: &str = "2026-11-30T12:00:00Z";
+
+    type Pairs = &'static [(&'static str, &'static str)];
+    /// Status, headers, body, and what they come to.
+    type Row = (u16, Pairs, &'static str, (&'static str, Option<f64>));
+
+    fn answer(policy: &Policy, status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Answer {
+        let pairs = headers.iter();
+        let headers: HeaderMap = pairs
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect();
+        policy.read(&Signal::new(
+            status,
+            &headers,
+            body.as_bytes(),
+            NOW.parse().unwrap(),
+        ))
+    }
+
+    /// `limited`, `unavailable` or nothing, and the wait in seconds.
+    fn outcome(answer: &Answer) -> (&'static str, Option<f64>) {
+        let word = match answer {
+            Answer::Limited(_) => "limited",
+            Answer::Unavailable(_) => "unavailable",
+            Answer::Neither => "",
+        };
+        (
+            word,
+            answer
+                .hint()
+                .and_then(|hint| hint.wait)
+                .map(|wait| wait.as_secs_f64()),
+        )
+    }
+
+    #[test]
+    fn three_answers_and_a_conservative_reading() {
+        let exhausted: &[(&str, &str)] = &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "20")];
+        let retry: &[(&str, &str)] = &[("retry-after", "9")];
+        let table: &[Row] = &[
+            (429, &[], "", ("limited", None)),
+            (429, retry, "", ("limited", Some(9.0))),
+            (429, &[("retry-after", "x")], "", ("limited", None)),
+            // Headers make no other status a limit.
+            (400, exhausted, "", ("", None)),
+            (403, exhausted, r#"{"error":"forbidden"}"#, ("", None)),
+            (404, exhausted, "", ("", None)),
+            (500, exhausted, "", ("", None)),
+            (200, exhausted, "", ("", None)),
+            (301, retry, "", ("", None)),
+            (401, retry, r#"{"code":"rate_limited"}"#, ("", None)),
+            (402, &[], r#"{"error":"payment required"}"#, ("", None)),
+            (413, retry, r#"{"code":"rate_limit_exceeded"}"#, ("", None)),
+            // A marker does, where the status leaves room for it.
+            (
+                403,
+                exhausted,
+                r#"{"code":"RATE_LIMIT_EXCEEDED"}"#,
+                ("limited", Some(20.0)),
+            ),
+            (
+                400,
+                &[],
+                r#"{"__type":"x.y#ThrottlingException"}"#,
+                ("limited", None),
+            ),
+            (403, &[], "You have exceeded the rate limit", ("limited", None)),
+            (503, retry, "<Code>SlowDown</Code>", ("limited", Some(9.0))),
+            (500, &[], "upstream said: too many requests", ("", None)),
+            (404, &[], r#"{"code":"rate_limited"}"#, ("", None)),
+            // What waiting never clears.
+            (
+                429,
+                retry,
+                r#"{"error":{"code":"insufficient_quota"}}"#,
+                ("", None),
+            ),
+            (
+                403,
+                &[],
+                r#"{"error":{"code":"insufficient_quota","message":"rate limit exceeded"}}"#,
+                ("", None),
+            ),
+            // A server error that says when.
+            (503, retry, "maintenance", ("unavailable", Some(9.0))),
+            (500, retry, "", ("unavailable", Some(9.0))),
+            (529, retry, "", ("unavailable", Some(9.0))),
+            (503, &[("retry-after", "x")], "", ("", None)),
+            (503, &[], "", ("", None)),
+            (501, retry, "", ("", None)),
+        ];
+        for (status, headers, body, expected) in table {
+            assert_eq!(
+                outcome(&answer(&Policy::new(), *status, headers, body)),
+                *expected,
+                "{status} {headers:?} {body}"
+            );
+        }
+    }
+
+    #[test]
+    fn bodies_of_successes_are_read_only_when_asked_for() {
+        let open = Policy::new().with_success_bodies();
+        for (body, limited) in [
+            (r#"{"ok":false,"error":"ratelimited"}"#, true),
+            (r#"{"error":{"code":"ratelimited"}}"#, true),
+            (r#"{"error":["EAPI:Rate limit exceeded"]}"#, true),
+            (r#"{"errors":[{"extensions":{"code":"THROTTLED"}}]}"#, true),
+            (r#"{"title":"rate limit exceeded"}"#, false),
+            (r#"{"items":[{"error":"ratelimited"}]}"#, false),
+            (r#"{"error":null}"#, false),
+        ] {
+            assert_eq!(answer(&open, 200, &[], body).is_limited(), limited, "{body}");
+            assert_eq!(answer(&Policy::new(), 200, &[], body), Answer::Neither);
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_over_yields_to_a_later_one() {
+        let both = [
+            ("retry-after", "0"),
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "30"),
+        ];
+        assert_eq!(
+            outcome(&answer(&Policy::new(), 429, &both, "")),
+            ("limited", Some(30.0))
+        );
+        assert_eq!(
+            outcome(&answer(&Policy::frigg(), 429, &both, "")),
+            ("limited", Some(0.0))
+        );
+        assert_eq!(
+            outcome(&answer(&Policy::new(), 429, &[("retry-after", "0")], "")),
+            ("limited", Some(0.0))
+        );
+    }
+
+    #[test]
+    fn the_classify_function_has_the_first_word() {
+        let hour = Duration::from_secs(3600);
+        let policy = Policy::for_provider("github")
+            .unwrap()
+            .with_classify(move |signal| match signal.status() {
+                403 => Some(
+                    Verdict::limit(Reason::Daily)
+                        .with_wait(hour)
+                        .with_source(Source::Static),
+                ),
+                429 => Some(Verdict::not_a_limit()),
+                // A name alone says nothing.
+                _ => Some(Verdict::default().with_policy("x")),
+            });
+        assert_eq!(
+            outcome(&answer(&policy, 403, &[("retry-after", "5")], "")),
+            ("limited", Some(3600.0))
+        );
+        assert_eq!(
+            outcome(&answer(&policy, 429, &[("retry-after", "5")], "")),
+            ("", None)
+        );
+        assert_eq!(outcome(&answer(&policy, 404, &[], "")), ("", None));
+        assert_eq!(outcome(&answer(&policy, 401, &[], "")), ("", None));
+    }
+
+    #[test]
+    fn a_window_of_the_route_comes_before_a_general_one() {
+        let policy = Policy::new()
+            .with_module("acme")
+            .with_window(NamedWindow::new(Reason::Burst, 100, Duration::from_secs(10)))
+            .with_window(NamedWindow::new(Reason::Burst, 4, Duration::from_secs(2)).on("/search/*"))
+            .with_classify(|_| Some(Verdict::limit(Reason::Burst)));
+        let (headers, now) = (HeaderMap::new(), NOW.parse().unwrap());
+        let window = |route: Option<&str>| {
+            let signal = Signal::new(429, &headers, b"", now);
+            let answer = policy.read(&route.into_iter().fold(signal, Signal::with_route));
+            let error = answer.check().unwrap_err();
+            let limit = error.limit().clone();
+            (
+                limit.wait.unwrap().as_secs(),
+                limit.window.unwrap().limit.get(),
+                limit.source,
+            )
+        };
+        assert_eq!(window(None), (10, 100, Source::Static));
+        assert_eq!(window(Some("/users")), (10, 100, Source::Static));
+        assert_eq!(window(Some("/search/code")), (2, 4, Source::Static));
+    }
+
+    #[test]
+    fn the_error_has_what_the_worker_needs() {
+        let (headers, now) = (HeaderMap::new(), NOW.parse().unwrap());
+        let error = read(429, &headers, b"", now, Some("HubSpot"))
+            .check()
+            .unwrap_err();
+        let limit = error.limit();
+        assert_eq!(
+            (limit.module.as_deref(), limit.status),
+            (Some("hubspot"), Some(429))
+        );
+        assert_eq!(
+            (limit.reason, limit.kind, limit.source),
+            (Reason::Burst, LimitKind::RateLimit, Source::Static)
+        );
+        assert_eq!(limit.window.map(|window| window.limit.get()), Some(110));
+        assert_eq!(limit.retry_at, Some("2026-11-30T12:00:10Z".parse().unwrap()));
+
+        // Nobody knows when: no time is made up.
+        let error = read(429, &headers, b"", now, Some("nobody"))
+            .into_error()
+            .unwrap();
+        let limit = error.limit();
+        assert_eq!(
+            (limit.module.as_deref(), limit.retry_at, limit.wait),
+            (Some("nobody"), None, None)
+        );
+        assert_eq!(limit.source, Source::Backoff);
+
+        // The floor of a second and the policy's minimum are in the error.
+        let zero: HeaderMap = [(
+            HeaderName::from_static("retry-after"),
+            HeaderValue::from_static("0"),
+        )]
+        .into_iter()
+        .collect();
+        let wait = |policy: &Policy| {
+            let answer = policy.read(&Signal::new(429, &zero, b"", now));
+            answer.into_error().unwrap().limit().wait
+        };
+        assert_eq!(wait(&Policy::new()), Some(Duration::from_secs(1)));
+        let least = Duration::from_secs(5);
+        assert_eq!(wait(&Policy::new().with_min_retry_after(least)), Some(least));
+
+        let unavailable = answer(&Policy::new(), 503, &[("retry-after", "9")], "")
+            .into_error()
+            .unwrap();
+        assert_eq!(unavailable.limit().kind, LimitKind::Unavailable);
+    }
+
+    #[test]
+    fn a_very_long_wait_names_the_limit() {
+        let reason = |wait| {
+            answer(&Policy::new(), 429, &[("retry-after", wait)], "")
+                .hint()
+                .unwrap()
+                .reason
+        };
+        assert_eq!(reason("3600"), Reason::Unknown);
+        assert_eq!(reason("79892"), Reason::Daily);
+        assert_eq!(reason("2000000"), Reason::Monthly);
+    }
+}

@@ -124,7 +124,7 @@ impl TestWorker {
         let provider = self.provider.as_deref().ok_or("PROVIDER_URL is not set")?;
         let answer = self.client.get(format!("{provider}/{path}")).send().await?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        read_limit(status, &headers, &answer.bytes().await?, None).check()?;
+        read_limit(status.as_u16(), &headers, &answer.bytes().await?, None).check()?;
         if !status.is_success() {
             return Err(format!("the provider answers {status}").into());
         }

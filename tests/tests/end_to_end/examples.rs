@@ -21,7 +21,7 @@ async fn contact_sync_fetches_every_contact_and_none_early() -> Result<()> {
         .map(|id| json!({ "account": "acme", "id": id }).to_string())
         .collect();
     rig.send_batch(&bodies).await?;
-    let mut worker = rig.poll_with(env!("CARGO_BIN_EXE_contact-sync-example"))?;
+    let mut worker = rig.poll_with(env!("CARGO_BIN_EXE_contact-sync"))?;
     rig.is_empty().await?;
     worker.kill().await?;
 

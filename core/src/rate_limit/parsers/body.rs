@@ -89,3 +89,53 @@ fn in_words(signal: &Signal<'_>, clock: Clock<'_>) -> Option<Hint> {
         ..hint
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{headers, now};
+    use super::*;
+
+    #[test]
+    fn keys_first_then_words() {
+        let table = [
+            (r#"{"retry_after":8}"#, Some(8_000)),
+            (r#"{"retry_after":"8"}"#, Some(8_000)),
+            (r#"{"error":{"retryAfterMs":12000}}"#, Some(12_000)),
+            (
+                r#"{"errors":[{"retry_in_seconds":3},{"retry_in_seconds":12}]}"#,
+                Some(12_000),
+            ),
+            (r#"{"details":[{"retryDelay":"0.5s"}]}"#, Some(500)),
+            (r#"{"RateLimitResetTime":"2026-11-30T12:00:09.5Z"}"#, Some(9_500)),
+            (r#"{"h":{"X-RateLimit-Reset":"1796040060000"}}"#, Some(60_000)),
+            (
+                r#"{"retry_after":5,"message":"try again in 9 seconds"}"#,
+                Some(5_000),
+            ),
+            (r#"{"message":"try again in 9 seconds"}"#, Some(9_000)),
+            ("try again in 9 seconds", Some(9_000)),
+            (r#"{"retry_after":-3}"#, None),
+            (r#"{"retry_after":true}"#, None),
+            (r#"{"retry_after":null}"#, None),
+            (r#"{"retry_after":{}}"#, None),
+            (r#"{"retry_after":1e300}"#, None),
+            (r#"{"retry_after":40000000}"#, None),
+            // Content is no message.
+            (r#"{"comment":"try again in 9 seconds"}"#, None),
+            (r#"{"retry_after":8"#, None),
+            ("", None),
+        ];
+        let headers = headers(&[]);
+        for (text, wait) in table {
+            let hint = body(
+                &Signal::new(429, &headers, text.as_bytes(), now()),
+                Clock::local(now()),
+            );
+            assert_eq!(
+                hint.and_then(|hint| hint.wait).map(|wait| wait.as_millis()),
+                wait,
+                "{text}"
+            );
+        }
+    }
+}

@@ -284,3 +284,163 @@ fn may_be_about_rates(name: &str) -> bool {
         _ => false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Pairs, headers, now};
+    use super::*;
+
+    #[test]
+    fn exhausted_buckets_count_and_the_longest_decides() {
+        let table: &[(Pairs, Option<(u128, Reason)>)] = &[
+            (&[("x-ratelimit-reset", "75")], Some((75_000, Reason::Unknown))),
+            (
+                &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "75")],
+                Some((75_000, Reason::Unknown)),
+            ),
+            (
+                &[("x-ratelimit-remaining", "57"), ("x-ratelimit-reset", "75")],
+                None,
+            ),
+            (
+                &[("x-ratelimit-remaining", "-1"), ("x-ratelimit-reset", "0")],
+                None,
+            ),
+            (
+                &[("x-ratelimit-remaining", "0.0"), ("x-ratelimit-reset", "7")],
+                Some((7_000, Reason::Unknown)),
+            ),
+            // Bucket after or before the verb, and one bucket beside another.
+            (
+                &[
+                    ("x-ratelimit-remaining-requests", "0"),
+                    ("x-ratelimit-reset-requests", "1s"),
+                    ("x-ratelimit-remaining-tokens", "9"),
+                    ("x-ratelimit-reset-tokens", "6m0s"),
+                ],
+                Some((1_000, Reason::Unknown)),
+            ),
+            (
+                &[
+                    ("x-ratelimit-minute-remaining", "0"),
+                    ("x-ratelimit-minute-reset", "1796040020"),
+                    ("x-ratelimit-day-remaining", "0"),
+                    ("x-ratelimit-day-reset", "1796043600"),
+                ],
+                Some((3_600_000, Reason::Daily)),
+            ),
+            // An exhausted bucket wins over one that does not say what is left.
+            (
+                &[
+                    ("x-ratelimit-remaining-a", "0"),
+                    ("x-ratelimit-reset-a", "5"),
+                    ("x-ratelimit-reset-b", "50"),
+                ],
+                Some((5_000, Reason::Unknown)),
+            ),
+            // Units in the name, other verbs, other prefixes.
+            (
+                &[("x-ratelimit-reset-after", "1.336")],
+                Some((1_336, Reason::Unknown)),
+            ),
+            (
+                &[
+                    ("x-rate-limit-time-reset-ms", "15000"),
+                    ("x-rate-limit-requests-left", "0"),
+                ],
+                Some((15_000, Reason::Unknown)),
+            ),
+            (
+                &[("x-ratelimit-reset-seconds-org", "12")],
+                Some((12_000, Reason::Unknown)),
+            ),
+            (
+                &[("x-acme-quota-resets-in", "90")],
+                Some((90_000, Reason::Unknown)),
+            ),
+            (
+                &[("x-ratelimit-next", "2026-11-30T12:00:12Z")],
+                Some((12_000, Reason::Unknown)),
+            ),
+            (
+                &[("ratelimit-resettime", "Mon, 30 Nov 2026 12:00:30 GMT")],
+                Some((30_000, Reason::Unknown)),
+            ),
+            (&[("rate-limit-reset", "58.37")], Some((58_370, Reason::Unknown))),
+            // The window names the reason.
+            (
+                &[("x-ratelimit-reset", "7"), ("x-ratelimit-period", "3600")],
+                Some((7_000, Reason::Hourly)),
+            ),
+            (
+                &[
+                    ("x-rate-limit-time-reset-ms", "7"),
+                    ("x-rate-limit-time-window-ms", "30000"),
+                ],
+                Some((7, Reason::Burst)),
+            ),
+            // The IETF field in its forms.
+            (
+                &[
+                    ("ratelimit-limit", "10, 10;w=1"),
+                    ("ratelimit-remaining", "0"),
+                    ("ratelimit-reset", "50"),
+                ],
+                Some((50_000, Reason::Unknown)),
+            ),
+            (
+                &[
+                    ("ratelimit", "limit=9, remaining=0, reset=50"),
+                    ("ratelimit-policy", "9;w=60"),
+                ],
+                Some((50_000, Reason::Unknown)),
+            ),
+            (
+                &[
+                    ("ratelimit", r#""a";r=5;t=1, "b";r=0;t=60"#),
+                    ("ratelimit-policy", r#""b";q=9;w=300"#),
+                ],
+                Some((60_000, Reason::Minute)),
+            ),
+            (&[("ratelimit", r#""a";r=5;t=1"#)], None),
+            (
+                &[("ratelimit", r#""day";r=0;t=60"#)],
+                Some((60_000, Reason::Daily)),
+            ),
+            // Nothing to do with limits.
+            (&[("x-next-page", "2")], None),
+            (&[("x-window", "60")], None),
+            (&[("x-password-reset", "x")], None),
+            (&[], None),
+        ];
+        for (pairs, expected) in table {
+            let hint = buckets(&headers(pairs), Clock::local(now()));
+            let got = hint.map(|hint| (hint.wait.unwrap().as_millis(), hint.reason));
+            assert_eq!(got, *expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn an_exhausted_bucket_without_a_reset_still_names_the_limit() {
+        let clock = Clock::local(now());
+        let reason = |pairs| exhausted_reason(&headers(pairs), clock);
+        assert_eq!(
+            reason(&[("ratelimit-remaining", "0;w=21600")]),
+            Some(Reason::Hourly)
+        );
+        assert_eq!(
+            reason(&[
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-interval-seconds", "60")
+            ]),
+            Some(Reason::Minute)
+        );
+        assert_eq!(
+            reason(&[
+                ("x-ratelimit-remaining", "5"),
+                ("x-ratelimit-interval-seconds", "60")
+            ]),
+            None
+        );
+    }
+}

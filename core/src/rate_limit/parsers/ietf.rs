@@ -134,3 +134,51 @@ impl<'a> Iterator for Split<'a> {
         Some(part)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{headers, now};
+    use super::*;
+
+    #[test]
+    fn both_forms_of_the_field() {
+        let table = [
+            (r#""burst";r=0;t=12"#, Some((12, Some(0), Some("burst")))),
+            (r#""a";r=5;t=1, "b";r=0;t=60"#, Some((60, Some(0), Some("b")))),
+            (r#""a";r=0;t=5, "b";r=0;t=60"#, Some((60, Some(0), Some("b")))),
+            (r#""a";t=5, "b";r=9;t=60"#, Some((60, Some(9), Some("b")))),
+            (r#""a;b,c";r=0;t=12"#, Some((12, Some(0), Some("a;b,c")))),
+            (r#""a\"b,c";r=0;t=12"#, Some((12, Some(0), Some(r#"a\"b,c"#)))),
+            (r#""a";r=0"#, None),
+            (r#""a";r=0;t=-1"#, None),
+            (r#""a";r=0;t=x, "b";r=3;t=7"#, Some((7, Some(3), Some("b")))),
+            ("limit=100, remaining=0, reset=50", Some((50, Some(0), None))),
+            ("reset=50", Some((50, None, None))),
+            ("limit=100, remaining=0", None),
+            ("limit=100, reset=soon", None),
+            ("garbage", None),
+            (r#""unclosed;r=0;t=5"#, None),
+            (";;,,", None),
+        ];
+        for (text, expected) in table {
+            let hint = ietf(&headers(&[("ratelimit", text)]), Clock::local(now()));
+            let got = hint.as_ref().map(|hint| {
+                (
+                    hint.wait.unwrap().as_secs(),
+                    hint.remaining,
+                    hint.policy.as_deref(),
+                )
+            });
+            assert_eq!(got, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_found_by_name() {
+        let field = r#""burst";q=10;w=1, "fixed window";"day";q=1000;w=86400, 100;w=60"#;
+        let window = |name| policy_window(field, name).map(Number::whole);
+        assert_eq!(window("burst"), Some(1));
+        assert_eq!(window("day"), Some(86_400));
+        assert_eq!(window("week"), None);
+    }
+}

@@ -13,6 +13,8 @@ mod ietf;
 mod reset_headers;
 mod retry_after;
 mod retry_headers;
+#[cfg(test)]
+mod testing;
 
 pub use body::body;
 pub use buckets::buckets;
@@ -107,5 +109,20 @@ fn number_or_date(text: &str, unit: Unit) -> Option<When> {
         Some(number) => number.when(unit),
         None if text.contains(|c: char| c.is_ascii_alphabetic()) => date::any(text).map(When::At),
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_both_ways() {
+        for parser in Parser::DEFAULT.iter().chain(Parser::FRIGG) {
+            assert_eq!(Parser::from_name(parser.as_str()), Some(*parser));
+        }
+        assert_eq!(Parser::from_name("magic"), None);
+        assert!(Parser::FRIGG.iter().all(|parser| parser.is_frigg()));
+        assert!(!Parser::DEFAULT.iter().any(|parser| parser.is_frigg()));
     }
 }

@@ -62,3 +62,52 @@ fn longest(text: &str, unit: Unit, clock: Clock<'_>, name: &HeaderName) -> Optio
         numbers.filter_map(hint).max_by_key(|hint| hint.wait)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Pairs, headers, now};
+    use super::*;
+
+    #[test]
+    fn every_spelling() {
+        let table: &[(Pairs, Option<u128>)] = &[
+            (&[("retry-after", "30")], Some(30_000)),
+            (&[("retry-after", "1796040090000")], Some(90_000)),
+            (&[("retry-after", "1796040090")], Some(90_000)),
+            (&[("retry-after", "2026-11-30T12:02Z")], Some(120_000)),
+            (&[("retry-after", "1m30s")], Some(90_000)),
+            (
+                &[("retry-after", "5"), ("retry-after", "10"), ("retry-after", "x")],
+                Some(10_000),
+            ),
+            (&[("retry-after", "5, 10,x")], Some(10_000)),
+            (&[("retry-after", "Mon, 30 Nov 2026 12:02:00 GMT")], Some(120_000)),
+            (&[("retry-after-ms", "1500"), ("retry-after", "1")], Some(1_500)),
+            (&[("retry-after-ms", "500"), ("retry-after", "1")], Some(500)),
+            (&[("retry-after-ms", "x"), ("retry-after", "1")], Some(1_000)),
+            (&[("x-ms-retry-after-ms", "2853")], Some(2_853)),
+            (&[("x-ratelimit-retry-after", "47")], Some(47_000)),
+            (&[("beta-retry-after", "4")], Some(4_000)),
+            (&[("x-retry-after-seconds", "4")], Some(4_000)),
+            (&[("x-ratelimit-retryafter", "1796040005")], Some(5_000)),
+            (
+                &[("x-vendor-retry-after", "45"), ("retry-after", "2")],
+                Some(45_000),
+            ),
+            (&[("retry-after", "-1")], None),
+            (&[("retry-after", "+5")], None),
+            (&[("retry-after", "18446744073709551616")], None),
+            (&[("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")], None),
+            (&[("x-noretry-after", "5")], None),
+            (&[("retry-after-policy", "5")], None),
+        ];
+        for (pairs, wait) in table {
+            let hint = retry_headers(&headers(pairs), Clock::local(now()));
+            assert_eq!(
+                hint.and_then(|hint| hint.wait).map(|wait| wait.as_millis()),
+                *wait,
+                "{pairs:?}"
+            );
+        }
+    }
+}

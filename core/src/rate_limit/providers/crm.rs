@@ -135,3 +135,97 @@ pub(super) const PROVIDERS: &[Provider] = &[
         )
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+    use super::*;
+
+    #[test]
+    fn rows() {
+        check(
+            PROVIDERS,
+            &[
+                (
+                    "hubspot",
+                    429,
+                    &[],
+                    r#"{"policyName":"DAILY"}"#,
+                    Some((Reason::Daily, Some(3600.0))),
+                ),
+                (
+                    "hubspot",
+                    429,
+                    &[],
+                    r#"{"policyName":"SECONDLY"}"#,
+                    Some((Reason::Burst, Some(1.0))),
+                ),
+                (
+                    "hubspot",
+                    429,
+                    &[("retry-after", "4")],
+                    r#"{"policyName":"TEN_SECONDLY_ROLLING"}"#,
+                    Some((Reason::Burst, Some(4.0))),
+                ),
+                ("hubspot", 429, &[], "", Some((Reason::Burst, Some(10.0)))),
+                ("hubspot", 403, &[], r#"{"policyName":"DAILY"}"#, None),
+                (
+                    "pipedrive",
+                    429,
+                    &[
+                        ("x-daily-ratelimit-token-remaining", "0"),
+                        ("x-ratelimit-reset", "2"),
+                    ],
+                    "",
+                    Some((Reason::Daily, None)),
+                ),
+                (
+                    "pipedrive",
+                    429,
+                    &[
+                        ("x-daily-ratelimit-token-remaining", "9"),
+                        ("x-ratelimit-reset", "2"),
+                    ],
+                    "",
+                    Some((Reason::Burst, Some(2.0))),
+                ),
+                (
+                    "salesforce",
+                    403,
+                    &[],
+                    r#"[{"errorCode":"REQUEST_LIMIT_EXCEEDED","message":"Concurrent calls"}]"#,
+                    Some((Reason::Concurrency, Some(30.0))),
+                ),
+                (
+                    "salesforce",
+                    403,
+                    &[],
+                    r#"[{"errorCode":"REQUEST_LIMIT_EXCEEDED","message":"Total"}]"#,
+                    Some((Reason::Daily, Some(3600.0))),
+                ),
+                (
+                    "salesforce",
+                    403,
+                    &[("retry-after", "5")],
+                    r#"[{"errorCode":"INSUFFICIENT_ACCESS"}]"#,
+                    None,
+                ),
+                ("twilio", 429, &[], "", Some((Reason::Concurrency, None))),
+                (
+                    "zendesk",
+                    429,
+                    &[],
+                    "Too many updates of a single unique user",
+                    Some((Reason::Unknown, None)),
+                ),
+                (
+                    "zendesk",
+                    429,
+                    &[("retry-after", "17")],
+                    "",
+                    Some((Reason::Minute, Some(17.0))),
+                ),
+            ],
+        );
+    }
+}

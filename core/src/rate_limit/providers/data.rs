@@ -111,3 +111,98 @@ pub(super) const PROVIDERS: &[Provider] = &[
         )
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+    use super::*;
+
+    #[test]
+    fn rows() {
+        check(
+            PROVIDERS,
+            &[
+                (
+                    "api-football",
+                    200,
+                    &[],
+                    r#"{"errors":{"requests":"The request limit for the day is reached"}}"#,
+                    Some((Reason::Daily, Some(43_200.0))),
+                ),
+                (
+                    "api-football",
+                    200,
+                    &[],
+                    r#"{"errors":{"rateLimit":"Too many requests."}}"#,
+                    Some((Reason::Minute, Some(60.0))),
+                ),
+                ("api-football", 200, &[], r#"{"errors":[],"response":[]}"#, None),
+                (
+                    "mediawiki",
+                    200,
+                    &[],
+                    r#"{"error":{"code":"ratelimited"}}"#,
+                    Some((Reason::Unknown, None)),
+                ),
+                (
+                    "mediawiki",
+                    200,
+                    &[],
+                    r#"{"errors":[{"code":"ratelimited"}]}"#,
+                    Some((Reason::Unknown, None)),
+                ),
+                ("mediawiki", 200, &[], r#"{"error":{"code":"badtoken"}}"#, None),
+                (
+                    "musicbrainz",
+                    503,
+                    &[],
+                    r#"{"error":"You are exceeding the allowable rate limit"}"#,
+                    Some((Reason::Burst, Some(1.0))),
+                ),
+                (
+                    "musicbrainz",
+                    503,
+                    &[("x-ratelimit-remaining", "0"), ("retry-after", "2")],
+                    "",
+                    Some((Reason::Burst, Some(2.0))),
+                ),
+                (
+                    "musicbrainz",
+                    503,
+                    &[("x-ratelimit-remaining", "9")],
+                    "maintenance",
+                    None,
+                ),
+                (
+                    "rapidapi",
+                    429,
+                    &[],
+                    r#"{"message":"You have exceeded the MONTHLY quota"}"#,
+                    Some((Reason::Monthly, None)),
+                ),
+                ("sec-edgar", 403, &[], "<h1>Undeclared Automated Tool</h1>", None),
+                (
+                    "sec-edgar",
+                    403,
+                    &[],
+                    "<h1>Request Rate Threshold Exceeded</h1>",
+                    Some((Reason::Burst, Some(600.0))),
+                ),
+                (
+                    "stackexchange",
+                    400,
+                    &[],
+                    r#"{"error_name":"throttle_violation","error_message":"backoff not obeyed"}"#,
+                    Some((Reason::Burst, None)),
+                ),
+                (
+                    "stackexchange",
+                    400,
+                    &[],
+                    r#"{"error_name":"throttle_violation","error_message":"more requests available in 7300 seconds"}"#,
+                    Some((Reason::Daily, Some(7300.0))),
+                ),
+            ],
+        );
+    }
+}

@@ -205,3 +205,163 @@ pub(super) const PROVIDERS: &[Provider] = &[
         ..Provider::named("splitio", "https://docs.split.io/reference/rate-limiting")
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+    use super::*;
+
+    #[test]
+    fn rows() {
+        check(
+            PROVIDERS,
+            &[
+                (
+                    "atlassian",
+                    429,
+                    &[("ratelimit-reason", "jira-burst-based"), ("retry-after", "3")],
+                    "",
+                    Some((Reason::Burst, Some(3.0))),
+                ),
+                (
+                    "atlassian",
+                    429,
+                    &[
+                        ("ratelimit-reason", "jira-quota-tenant-based"),
+                        ("x-ratelimit-reset", "2026-11-30T12:10Z"),
+                    ],
+                    "",
+                    Some((Reason::Hourly, Some(600.0))),
+                ),
+                (
+                    "atlassian",
+                    429,
+                    &[
+                        ("ratelimit-reason", "jira-per-issue-on-write"),
+                        ("retry-after", "3"),
+                    ],
+                    "",
+                    Some((Reason::Burst, Some(3.0))),
+                ),
+                (
+                    "github",
+                    403,
+                    &[("x-ratelimit-reset", "1796043600")],
+                    r#"{"message":"a secondary rate limit"}"#,
+                    Some((Reason::Burst, Some(60.0))),
+                ),
+                (
+                    "github",
+                    403,
+                    &[("retry-after", "90")],
+                    r#"{"message":"a secondary rate limit"}"#,
+                    Some((Reason::Burst, Some(90.0))),
+                ),
+                (
+                    "github",
+                    403,
+                    &[],
+                    r#"{"message":"abuse detection"}"#,
+                    Some((Reason::Burst, Some(60.0))),
+                ),
+                (
+                    "github",
+                    429,
+                    &[
+                        ("x-ratelimit-resource", "code_search"),
+                        ("x-ratelimit-remaining", "0"),
+                        ("x-ratelimit-reset", "1796040030"),
+                    ],
+                    r#"{"message":"rate limit"}"#,
+                    Some((Reason::Minute, Some(30.0))),
+                ),
+                (
+                    "github",
+                    403,
+                    &[
+                        ("x-ratelimit-remaining", "0"),
+                        ("x-ratelimit-reset", "1796040030"),
+                    ],
+                    r#"{"message":"API rate limit"}"#,
+                    Some((Reason::Hourly, Some(30.0))),
+                ),
+                (
+                    "github",
+                    403,
+                    &[
+                        ("x-ratelimit-remaining", "0"),
+                        ("x-ratelimit-reset", "1796040030"),
+                    ],
+                    "",
+                    Some((Reason::Hourly, Some(30.0))),
+                ),
+                (
+                    "github",
+                    403,
+                    &[
+                        ("x-ratelimit-remaining", "0"),
+                        ("x-ratelimit-reset", "1796040030"),
+                    ],
+                    r#"{"message":"Must have admin rights"}"#,
+                    None,
+                ),
+                (
+                    "linear",
+                    400,
+                    &[
+                        ("x-complexity", "500"),
+                        ("x-ratelimit-complexity-remaining", "499"),
+                        ("x-ratelimit-complexity-reset", "1796040030000"),
+                    ],
+                    r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#,
+                    Some((Reason::Cost, Some(30.0))),
+                ),
+                (
+                    "linear",
+                    400,
+                    &[
+                        ("x-ratelimit-complexity-remaining", "0"),
+                        ("x-ratelimit-complexity-reset", "1796040030000"),
+                    ],
+                    r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#,
+                    Some((Reason::Cost, Some(30.0))),
+                ),
+                (
+                    "linear",
+                    400,
+                    &[
+                        ("x-ratelimit-endpoint-requests-remaining", "0"),
+                        ("x-ratelimit-endpoint-requests-reset", "1796040030000"),
+                    ],
+                    r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#,
+                    Some((Reason::Minute, Some(30.0))),
+                ),
+                (
+                    "linear",
+                    400,
+                    &[("x-ratelimit-requests-remaining", "0")],
+                    r#"{"errors":[{"extensions":{"code":"OTHER"}}]}"#,
+                    None,
+                ),
+                (
+                    "okta",
+                    429,
+                    &[("x-rate-limit-limit", "0"), ("x-rate-limit-remaining", "0")],
+                    "",
+                    Some((Reason::Concurrency, None)),
+                ),
+                (
+                    "okta",
+                    429,
+                    &[
+                        ("x-rate-limit-remaining", "0"),
+                        ("x-rate-limit-reset", "1796040030"),
+                    ],
+                    "",
+                    Some((Reason::Minute, Some(30.0))),
+                ),
+                ("sentry", 429, &[], "", Some((Reason::Unknown, Some(60.0)))),
+            ],
+        );
+    }
+}

@@ -62,3 +62,34 @@ pub(super) const PROVIDERS: &[Provider] = &[
         )
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+    use super::*;
+
+    #[test]
+    fn rows() {
+        check(
+            PROVIDERS,
+            &[
+                (
+                    "klaviyo",
+                    429,
+                    &[("retry-after", "1")],
+                    "",
+                    Some((Reason::Burst, Some(1.0))),
+                ),
+                (
+                    "klaviyo",
+                    429,
+                    &[("retry-after", "40")],
+                    "",
+                    Some((Reason::Minute, Some(40.0))),
+                ),
+                ("mailchimp", 429, &[], "", Some((Reason::Concurrency, None))),
+                ("webflow", 429, &[], "", Some((Reason::Minute, Some(60.0)))),
+            ],
+        );
+    }
+}

@@ -23,6 +23,8 @@ mod framework;
 mod marketing;
 mod rule;
 mod social;
+#[cfg(test)]
+mod testing;
 mod time;
 mod work;
 
