@@ -52,9 +52,10 @@ class Aws:
     def run(self, what, *arguments):
         """The text that a command prints."""
         command = [self._program, *arguments, "--region", self.region]
-        # The CLI's older versions do not read the variable themselves.
-        if os.environ.get("AWS_ENDPOINT_URL"):
-            command += ["--endpoint-url", os.environ["AWS_ENDPOINT_URL"]]
+        # Not every version of the CLI, and not for every service, reads the variables itself.
+        endpoint = os.environ.get(f"AWS_ENDPOINT_URL_{arguments[0].upper()}") or os.environ.get("AWS_ENDPOINT_URL")
+        if endpoint:
+            command += ["--endpoint-url", endpoint]
         environment = {**os.environ, "AWS_PAGER": "", "AWS_MAX_ATTEMPTS": os.environ.get("AWS_MAX_ATTEMPTS", "3")}
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         if done.returncode != 0:

@@ -188,17 +188,7 @@ impl Emulator {
             .map(|(name, value)| (name.as_str(), *value))
             .collect();
         self.cloudformation(&fields, "create the stack").await?;
-        let (status, answer) = wait_for(
-            Duration::from_secs(60),
-            &format!("the stack {name} is made"),
-            async || {
-                let ask = [("Action", "DescribeStacks"), ("StackName", name.as_str())];
-                let answer = self.cloudformation(&ask, "read the stack").await?;
-                let status = texts(&answer, "StackStatus").pop().unwrap_or_default();
-                Ok((!status.ends_with("IN_PROGRESS")).then_some((status, answer)))
-            },
-        )
-        .await?;
+        let (status, answer) = self.ended(&name).await?;
         if status != "CREATE_COMPLETE" {
             let ask = [("Action", "DescribeStackEvents"), ("StackName", name.as_str())];
             let events = self.cloudformation(&ask, "read the stack's events").await?;
@@ -216,6 +206,46 @@ impl Emulator {
         };
         self.complete(&stack, spec).await?;
         Ok(stack)
+    }
+
+    /// Makes a stack of this template. Returns the status in which that ends.
+    ///
+    /// # Errors
+    ///
+    /// When the emulator refuses.
+    pub async fn create_stack(&self, name: &str, template: &str) -> Result<String> {
+        let fields = [
+            ("Action", "CreateStack"),
+            ("StackName", name),
+            ("TemplateBody", template),
+        ];
+        self.cloudformation(&fields, "create the stack").await?;
+        Ok(self.ended(name).await?.0)
+    }
+
+    /// A stack's status.
+    ///
+    /// # Errors
+    ///
+    /// When the emulator refuses, or there is no such stack.
+    pub async fn stack_status(&self, name: &str) -> Result<String> {
+        let ask = [("Action", "DescribeStacks"), ("StackName", name)];
+        let answer = self.cloudformation(&ask, "read the stack").await?;
+        texts(&answer, "StackStatus")
+            .pop()
+            .with_context(|| format!("no status in {answer}"))
+    }
+
+    /// Waits until nothing is in progress. Returns the status and the description.
+    async fn ended(&self, name: &str) -> Result<(String, String)> {
+        let what = format!("the stack {name} is made");
+        wait_for(Duration::from_secs(60), &what, async || {
+            let ask = [("Action", "DescribeStacks"), ("StackName", name)];
+            let answer = self.cloudformation(&ask, "read the stack").await?;
+            let status = texts(&answer, "StackStatus").pop().unwrap_or_default();
+            Ok((!status.ends_with("IN_PROGRESS")).then_some((status, answer)))
+        })
+        .await
     }
 
     /// Deletes a stack and waits until it is gone.

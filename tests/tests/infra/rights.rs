@@ -72,11 +72,17 @@ async fn the_function_may_do_what_it_does_and_no_more() -> Result<()> {
         move |spec: frigg_tests::emulator::StackSpec| {
             spec.over_http()
                 .with("Scheduler", scheduler)
-                .with_env("AWS_ENDPOINT_URL", url)
+                // The emulator gives each function an AWS_ENDPOINT_URL of its own.
+                .with_env("AWS_ENDPOINT_URL_SQS", &url)
+                .with_env("AWS_ENDPOINT_URL_SCHEDULER", url)
         }
     };
     let rig = Rig::new(&emulator, with("yes")).await?;
     let plain = Rig::new(&emulator, with("no")).await?;
+
+    for rig in [&rig, &plain] {
+        allow_batches(rig).await?;
+    }
 
     // Each way back, and a schedule whose name is taken.
     rig.send(&json!({ "id": "soon", "do": "limit", "seconds": 2 }), None)
@@ -129,6 +135,24 @@ async fn the_function_may_do_what_it_does_and_no_more() -> Result<()> {
         );
     }
     emulator.stop().await
+}
+
+/// AWS authorises a batch call by the action of the single one; the emulator asks for an action that AWS does not have.
+async fn allow_batches(rig: &Rig<'_>) -> Result<()> {
+    let statement = json!({
+        "Effect": "Allow",
+        "Action": ["sqs:SendMessageBatch", "sqs:ChangeMessageVisibilityBatch"],
+        "Resource": rig.queue.arn,
+    });
+    let policy = json!({ "Version": "2012-10-17", "Statement": [statement] }).to_string();
+    let role = rig.stack.output("FunctionRoleArn")?;
+    let put = [
+        ("Action", "PutRolePolicy"),
+        ("RoleName", role.rsplit('/').next().context("an ARN")?),
+        ("PolicyName", "batches"),
+        ("PolicyDocument", &policy),
+    ];
+    rig.emulator.iam(&put, "allow batches").await.map(drop)
 }
 
 /// A message whose schedule's name is taken when it is limited.
