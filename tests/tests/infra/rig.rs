@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use frigg_tests::emulator::{Bootstrap, Emulator, Queue, Stack, StackSpec};
 use frigg_tests::recorder::{Recorder, Run};
 use frigg_tests::wait::wait_for;
@@ -70,16 +70,30 @@ impl<'e> Rig<'e> {
     /// Waits until `id` has run `count` times, and gives its runs: none of them before it was told.
     pub(crate) async fn runs_of(&self, id: &str, count: usize, deadline: Duration) -> Result<Vec<Run>> {
         let what = format!("{id} has run {count} times");
-        let runs = wait_for(deadline, &what, async || {
+        let waited = wait_for(deadline, &what, async || {
             let runs = self.recorder.runs_of(id);
             Ok((runs.len() >= count).then_some(runs))
-        })
-        .await?;
+        });
+        let runs = match waited.await {
+            Ok(runs) => runs,
+            Err(error) => bail!(
+                "{error:#}; the worker complained of {:#?}",
+                self.complaints().await
+            ),
+        };
         for pair in runs.windows(2) {
             let (told, at) = (pair[0].told, pair[1].at);
             assert!(told.is_none_or(|told| at >= told), "told {told:?}, ran {at}");
         }
         Ok(runs)
+    }
+
+    /// What the worker complained of.
+    async fn complaints(&self) -> Result<Vec<Value>> {
+        let function = self.stack.function(self.emulator)?;
+        let mut lines: Vec<_> = self.emulator.logs(&function).await?;
+        lines.retain(|line| line.text.contains("\"WARN\"") || line.text.contains("\"ERROR\""));
+        Ok(lines.iter().filter_map(|line| line.json()).collect())
     }
 
     /// Waits until the queue is empty; asserts that nothing is dead, and that the stack can be deleted.

@@ -117,8 +117,19 @@ pub(super) fn function(subject: &Subject<'_>) -> Option<Finding> {
     let wanted = wanted
         .into_iter()
         .filter(|(action, _)| *action != "sqs:SendMessage" || !subject.queue.is_fifo());
-    let lacking = lacking(role, &wanted.collect::<Vec<_>>());
-    let why = "The function gets no messages, or cannot put limited ones back: they fail until they are dead letters.";
+    let mut wanted: Vec<_> = wanted.collect();
+    // Frigg discards permanent failures; we send them to the dead-letter queue.
+    if let Some(redrive) = subject
+        .queue
+        .redrive
+        .as_ref()
+        .filter(|_| !subject.config.options.is_frigg())
+    {
+        wanted.push(("sqs:SendMessage", redrive.target.as_str()));
+        wanted.push(("sqs:GetQueueUrl", redrive.target.as_str()));
+    }
+    let lacking = lacking(role, &wanted);
+    let why = "The function gets no messages, or cannot put limited ones back or give hopeless ones up: they fail until they are dead letters.";
     finding(subject, CHECK, role, "queue", &lacking, why).or_else(|| {
         Some(Finding::pass(
             CHECK,

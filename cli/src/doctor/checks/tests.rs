@@ -21,6 +21,7 @@ fn function_policy() -> Value {
     json!([
         { "Effect": "Allow", "Action": ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:SendMessage",
           "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl"], "Resource": QUEUE },
+        { "Effect": "Allow", "Action": ["sqs:SendMessage", "sqs:GetQueueUrl"], "Resource": DEAD },
         { "Effect": "Allow", "Action": ["scheduler:CreateSchedule", "scheduler:GetSchedule"],
           "Resource": "arn:aws:scheduler:eu-west-1:1:schedule/jobs-schedules/*" },
         { "Effect": "Allow", "Action": "iam:PassRole", "Resource": SCHEDULER_ROLE,
@@ -120,7 +121,11 @@ fn healthy_fifo() -> Facts {
         facts.group_exists,
         facts.scheduler_role,
     ) = (None, None, None);
-    let policies = function_policy().to_string().replace(QUEUE, &fifo(QUEUE));
+    let policies = function_policy().to_string();
+    let policies = policies
+        .replace(DEAD, "DEAD")
+        .replace(QUEUE, &fifo(QUEUE))
+        .replace("DEAD", &fifo(DEAD));
     role(&mut facts.function_role).policies = vec![policy(&policies.parse().unwrap())];
     facts
 }
