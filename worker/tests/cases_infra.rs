@@ -44,9 +44,7 @@ fn schedule_request(case: &Value) -> Outcome {
     // Without a role there is no scheduling, without a queue no target, and a time that is no date is no `Timestamp`:
     // where Frigg's adapter refuses, no request can be written.
     let at = input["at"].as_str().and_then(time::parse_iso);
-    let queue = input["queue_arn"]
-        .as_str()
-        .and_then(|arn| arn.parse::<QueueArn>().ok());
+    let queue = input["queue_arn"].as_str().and_then(QueueArn::parse);
     let (Some(scheduling), Some(at), Some(queue)) = (config.scheduling, at, queue) else {
         return Outcome::equal(fails, true);
     };

@@ -77,7 +77,7 @@ async fn the_function_may_do_what_it_does_and_no_more() -> Result<()> {
     let plain = Rig::new(&emulator, with("no")).await?;
 
     for rig in [&rig, &plain] {
-        allow_batches(rig).await?;
+        allow_for_the_emulator(rig).await?;
     }
 
     // Each way back, and a schedule whose name is taken.
@@ -150,22 +150,31 @@ fn refused(calls: &[Call]) -> Vec<String> {
         .collect()
 }
 
-/// AWS authorises a batch call by the action of the single one; the emulator asks for an action that AWS does not have.
-async fn allow_batches(rig: &Rig<'_>) -> Result<()> {
-    let statement = json!({
+/// The emulator differs from AWS in two points: it wants an action for a batch call, where AWS has that of the single call
+/// only, and it looks for every schedule in the group `default`.
+async fn allow_for_the_emulator(rig: &Rig<'_>) -> Result<()> {
+    let batches = json!({
         "Effect": "Allow",
         "Action": ["sqs:SendMessageBatch", "sqs:ChangeMessageVisibilityBatch"],
         "Resource": [rig.queue.arn, rig.queue.dead_letters()?.arn],
     });
-    let policy = json!({ "Version": "2012-10-17", "Statement": [statement] }).to_string();
+    let schedules = json!({
+        "Effect": "Allow",
+        "Action": ["scheduler:CreateSchedule", "scheduler:GetSchedule"],
+        "Resource": "arn:aws:scheduler:us-east-1:000000000000:schedule/default/*",
+    });
+    let policy = json!({ "Version": "2012-10-17", "Statement": [batches, schedules] }).to_string();
     let role = rig.stack.output("FunctionRoleArn")?;
     let put = [
         ("Action", "PutRolePolicy"),
         ("RoleName", role.rsplit('/').next().context("an ARN")?),
-        ("PolicyName", "batches"),
+        ("PolicyName", "emulator"),
         ("PolicyDocument", &policy),
     ];
-    rig.emulator.iam(&put, "allow batches").await.map(drop)
+    rig.emulator
+        .iam(&put, "allow what the emulator wants")
+        .await
+        .map(drop)
 }
 
 /// A message whose schedule's name is taken when it is limited.
