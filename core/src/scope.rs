@@ -34,6 +34,14 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// For an HTTP handler, which can put nothing back while somebody waits: a request waits at most 10 s.
+    pub fn http_handler(deadline: Timestamp) -> Scope {
+        Scope {
+            deadline: Some(deadline),
+            max_in_process_wait: Some(Duration::from_secs(10)),
+        }
+    }
+
     /// Runs a future in this scope. Within another scope it can shorten the deadline and the wait, never lengthen them.
     pub async fn run<F: Future>(self, future: F) -> F::Output {
         let outer = Scope::current();

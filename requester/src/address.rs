@@ -1,6 +1,5 @@
 //! Where calls may go: which redirects are followed, which addresses are called.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::Url;
@@ -45,14 +44,10 @@ impl Resolve for PublicOnly {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             match found.iter().all(|address| is_public(address.ip())) {
                 true => Ok(Box::new(found.into_iter()) as Addrs),
-                false => Err(refused().into()),
+                false => Err(PrivateAddress.into()),
             }
         })
     }
-}
-
-fn refused() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, PrivateAddress)
 }
 
 /// The address is private, loopback, link-local or reserved.

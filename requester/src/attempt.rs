@@ -9,6 +9,7 @@ use frigg_core::marker::Permanent;
 use frigg_core::rate_limit::{Answer, Hint, LimitKind, Refusal, Signal};
 use http::{HeaderMap, StatusCode};
 
+use crate::address::PrivateAddress;
 use crate::error::{FetchError, Kind};
 use crate::pacing::Pass;
 use crate::request::Call;
@@ -34,7 +35,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    fn new(fault: Fault, error: FetchError) -> Outcome {
+    fn outcome(fault: Fault, error: FetchError) -> Outcome {
         Outcome::Failed(Box::new(Failure {
             fault,
             error,
@@ -58,11 +59,19 @@ pub(crate) async fn attempt(
 
 /// There is no answer.
 fn lost(error: reqwest::Error, call: &Call, timeout: Option<Duration>) -> Outcome {
+    if sources(&error).any(|error| error.is::<PrivateAddress>()) {
+        let (method, url) = call.shown();
+        let kind = Kind::Invalid(
+            "the host's name leads to an address that is not public",
+            Permanent::default(),
+        );
+        return Failure::outcome(Fault::Final, FetchError::new(kind, method, url));
+    }
     let fault = match !error.is_timeout() && is_reset(&error) {
         true => Fault::Transient,
         false => Fault::Final,
     };
-    Failure::new(fault, transport(error, call.shown(), timeout))
+    Failure::outcome(fault, transport(error, call.shown(), timeout))
 }
 
 async fn answered(
@@ -125,14 +134,14 @@ fn judge(inner: &Inner, call: &Call, status: StatusCode, answer: Answer, body: &
             match code {
                 401 => {
                     let renewable = matches!(inner.auth.0, crate::auth::Kind::OAuth2(_));
-                    Failure::new(Fault::Unauthorized { renewable }, error(Kind::Unauthorized(mark)))
+                    Failure::outcome(Fault::Unauthorized { renewable }, error(Kind::Unauthorized(mark)))
                 }
                 // No limit that clears: the quota is used up for good.
-                429 => Failure::new(Fault::Final, error(Kind::Status(Some(mark)))),
+                429 => Failure::outcome(Fault::Final, error(Kind::Status(Some(mark)))),
                 _ if is_transient(code, inner.frigg) => {
-                    Failure::new(Fault::Transient, error(Kind::Status(None)))
+                    Failure::outcome(Fault::Transient, error(Kind::Status(None)))
                 }
-                _ => Failure::new(Fault::Final, error(Kind::Status(Permanent::of_status(code)))),
+                _ => Failure::outcome(Fault::Final, error(Kind::Status(Permanent::of_status(code)))),
             }
         }
     }
@@ -183,9 +192,13 @@ fn is_transient(status: u16, frigg: bool) -> bool {
     }
 }
 
+fn sources(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |error| (*error).source())
+}
+
 /// Whether the connection broke off (Node's `ECONNRESET`, which is also what it calls a connection closed too early).
 fn is_reset(error: &reqwest::Error) -> bool {
-    std::iter::successors(error.source(), |error| (*error).source()).any(|error| {
+    sources(error).any(|error| {
         let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
         let broken = matches!(
             kind,

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use frigg_core::marker::Permanent;
 use frigg_core::rate_limit::{Policy, Signal};
+use futures_util::future::BoxFuture;
 use http::{Method, StatusCode};
 use oauth2::basic::BasicClient;
 use oauth2::{
-    AuthType, ClientId, ClientSecret, HttpRequest, HttpResponse, RefreshToken, RequestTokenError,
-    ResourceOwnerPassword, ResourceOwnerUsername, Scope, TokenResponse as _, TokenUrl,
+    AsyncHttpClient, AuthType, ClientId, ClientSecret, HttpRequest, HttpResponse, RefreshToken,
+    RequestTokenError, ResourceOwnerPassword, ResourceOwnerUsername, Scope, TokenResponse as _, TokenUrl,
 };
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -277,7 +278,7 @@ impl OAuth2 {
             .set_client_secret(ClientSecret::new(setup.client_secret.expose_secret().to_owned()))
             .set_auth_type(auth_type)
             .set_token_uri(url);
-        let send = |request| self.exchange(request, call);
+        let endpoint = Endpoint { oauth2: self, call };
         let scopes = setup.scopes.iter().cloned().map(Scope::new);
         // The three requests are different types with the same methods.
         macro_rules! ask {
@@ -286,7 +287,7 @@ impl OAuth2 {
                 for (name, value) in &setup.params {
                     request = request.add_extra_param(name, value);
                 }
-                request.request_async(&send).await
+                request.request_async(&endpoint).await
             }};
         }
         let refresh = current.and_then(|token| token.refresh.as_ref());
@@ -363,6 +364,21 @@ impl OAuth2 {
         let url = Url::parse(&self.setup.token_url)
             .map_or_else(|_| RedactedUrl::unknown(), |url| RedactedUrl::of(&url));
         FetchError::new(kind, Method::POST, url)
+    }
+}
+
+/// The crate's way to the token endpoint. A closure would do, but its future is not provably `Send`.
+struct Endpoint<'a> {
+    oauth2: &'a OAuth2,
+    call: &'a TokenCall<'a>,
+}
+
+impl<'c> AsyncHttpClient<'c> for Endpoint<'_> {
+    type Error = FetchError;
+    type Future = BoxFuture<'c, Result<HttpResponse, FetchError>>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(self.oauth2.exchange(request, self.call))
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`RequestBuilder`]: one call.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +19,6 @@ use crate::response::Response;
 use crate::send;
 
 /// One call, made with [`Requester::get`] and its kind, finished by [`send`](Self::send).
-#[derive(Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct RequestBuilder {
     requester: Requester,
@@ -31,7 +31,6 @@ pub struct RequestBuilder {
 }
 
 /// A call that is ready to be sent, as often as needed.
-#[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) request: reqwest::Request,
     /// It may be made twice.
@@ -164,6 +163,16 @@ impl RequestBuilder {
             ))
         });
         self
+    }
+}
+
+/// Shows no address: its query may hold secrets.
+impl fmt::Debug for RequestBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBuilder")
+            .field("requester", &self.requester)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
     }
 }
 

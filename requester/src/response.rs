@@ -1,5 +1,6 @@
 //! [`Response`]: a 2xx.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,6 @@ use crate::error::{FetchError, Kind};
 use crate::redacted::RedactedUrl;
 
 /// An answer with a 2xx status. Its body has not been read yet; the call's timeout covers that too.
-#[derive(Debug)]
 pub struct Response {
     inner: reqwest::Response,
     call: (Method, RedactedUrl),
@@ -82,6 +82,17 @@ impl Response {
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, FetchError> {
         let chunk = self.inner.chunk().await;
         chunk.map_err(|error| transport(error, self.call.clone(), self.timeout))
+    }
+}
+
+/// Shows no header values: they may hold secrets.
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status())
+            .field("method", &self.call.0)
+            .field("url", &self.call.1)
+            .finish_non_exhaustive()
     }
 }
 

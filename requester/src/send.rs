@@ -34,13 +34,14 @@ async fn repeat(inner: &Inner, call: &Call) -> Result<Response, FetchError> {
     let mut waiting = Waiting::default();
     let mut retries = 0;
     loop {
-        let (request, token) = sign(inner, call).await?;
+        let (mut request, token) = sign(inner, call).await?;
         let pass = enter(inner, call, &mut waiting).await?;
         let terms = terms(inner, call);
         let timeout = match inner.frigg {
             true => call.timeout,
             false => call.timeout.into_iter().chain(terms.time_left).min(),
         };
+        *request.timeout_mut() = timeout;
         let Failure { fault, error, hint } = match attempt(inner, call, request, timeout, pass).await {
             Outcome::Success(response) => return Ok(response),
             Outcome::Failed(failure) => *failure,

@@ -158,7 +158,11 @@ where
         let metadata = event.metadata();
         // The keys that a reader looks for first come first; a map would sort them in.
         let head = serde_json::json!(time::iso(self.clock.now()));
-        let logger = Value::from(metadata.target());
+        // A target cannot be made at run time; a field can: `module.hubspot`.
+        let logger = fields
+            .0
+            .remove("logger")
+            .unwrap_or_else(|| metadata.target().into());
         let mut line = format!(
             r#"{{"timestamp":{head},"level":"{}","logger":{logger}"#,
             metadata.level()

@@ -1,6 +1,6 @@
 //! How decisions are carried out: grouping, falling back, and the order of things.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::type_complexity, clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -25,7 +25,7 @@ pub(crate) fn iso(text: &str) -> Option<Timestamp> {
 }
 
 /// The three forms of an HTTP-date (RFC 9110, section 5.6.7) and, because some servers send it, the first of them with
-/// another zone than GMT (RFC 822).
+/// another zone than GMT (RFC 822) or with the dashes of a cookie's date.
 pub(crate) fn http(text: &str) -> Option<Timestamp> {
     const RFC_2822: rfc2822::DateTimeParser = rfc2822::DateTimeParser::new().relaxed_weekday(true);
     if !text.as_bytes().first()?.is_ascii_alphabetic() {
@@ -40,6 +40,7 @@ pub(crate) fn http(text: &str) -> Option<Timestamp> {
         .parse_timestamp(named.as_deref().unwrap_or(text))
         .ok()
         .or_else(|| civil("%A, %d-%b-%y %H:%M:%S GMT", text))
+        .or_else(|| civil("%a, %d-%b-%Y %H:%M:%S GMT", text))
         .or_else(|| civil("%a %b %e %H:%M:%S %Y", text))
 }
 
@@ -107,6 +108,7 @@ mod tests {
             ("Mon, 30 Nov 2026 07:02:00 EST", moment("2026-11-30T12:02:00Z")),
             ("Mon, 30 Nov 2026 14:02:00 +0200", moment("2026-11-30T12:02:00Z")),
             ("Monday, 30-Nov-26 12:02:00 GMT", moment("2026-11-30T12:02:00Z")),
+            ("Mon, 30-Nov-2026 12:02:00 GMT", moment("2026-11-30T12:02:00Z")),
             ("Mon Nov 30 12:02:00 2026", moment("2026-11-30T12:02:00Z")),
             ("Tue Dec  1 12:02:00 2026", moment("2026-12-01T12:02:00Z")),
             (

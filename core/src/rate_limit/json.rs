@@ -66,7 +66,7 @@ impl<'a> Json<'a> {
         Some(Json(nodes))
     }
 
-    /// Every value with its key; items of a list have the key of the list.
+    /// Every value with its key; items of a list have the key of the list, also in lists of lists.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
         self.0
             .iter()
@@ -98,7 +98,9 @@ impl<'a> Json<'a> {
     }
 
     fn name_of<'s>(&'s self, node: &'s Node<'a>) -> Option<&'s str> {
-        node.key.as_deref().or_else(|| self.0[node.parent].key.as_deref())
+        // The top is its own parent.
+        let parent = |node: &&'s Node<'a>| (node.parent != 0).then(|| &self.0[node.parent]);
+        std::iter::successors(Some(node), parent).find_map(|node| node.key.as_deref())
     }
 }
 

@@ -39,6 +39,7 @@ mod read;
 mod signal;
 mod value;
 mod verdict;
+mod window;
 mod words;
 
 pub use answer::{Answer, Refusal};
@@ -46,8 +47,9 @@ pub use clock::{Clock, MAX_WAIT, When};
 pub use error::{Limit, LimitKind, RateLimited, Reason, Source, Window};
 pub use hint::{Hint, Place};
 pub use parsers::Parser;
-pub use policy::{Link, NamedWindow, Policy, Scope, ScopeIds};
+pub use policy::{Policy, Scope, ScopeIds};
 pub use read::read;
 pub use signal::Signal;
 pub use value::Unit;
 pub use verdict::Verdict;
+pub use window::{Link, NamedWindow};

@@ -19,7 +19,7 @@ pub enum Unit {
     BySize,
     /// Seconds from now, whatever the size.
     Seconds,
-    /// Milliseconds from now.
+    /// Milliseconds from now; from 1e12 up an epoch by its size.
     Millis,
     /// Minutes from now.
     Minutes,
@@ -91,6 +91,8 @@ impl Number {
         const NANO: Duration = Duration::from_nanos(1);
         let epoch = match (unit, self.whole) {
             (Unit::Seconds, _) => return Some(When::After(self.seconds())),
+            // That many milliseconds are no wait, but an epoch.
+            (Unit::Millis, 1_000_000_000_000..) => return self.when(Unit::BySize),
             (Unit::Millis, _) => return self.times(NANO * 1_000_000).map(When::After),
             (Unit::Minutes, _) => return self.times(Duration::from_secs(60)).map(When::After),
             (Unit::BySize, ..1_000_000_000) => return Some(When::After(self.seconds())),
@@ -106,10 +108,28 @@ impl Number {
 }
 
 /// A duration with its units in the text, one or several: `6m0s`, `20ms`, `1h30m0s` (Go), `0.847655010s`
-/// (protobuf JSON), `9 minutes`, `1 hour 5 minutes`.
+/// (protobuf JSON), `9 minutes`, `1 hour 5 minutes`; or hours, minutes and seconds as .NET writes them: `00:00:05`.
 pub(crate) fn duration_text(text: &str) -> Option<Duration> {
+    if let Some(total) = timespan(text) {
+        return Some(total);
+    }
     let (total, rest) = duration_prefix(text)?;
     rest.trim().is_empty().then_some(total)
+}
+
+/// `hh:mm:ss`, each part with its two digits, seconds with or without a fraction.
+fn timespan(text: &str) -> Option<Duration> {
+    let (hours, rest) = text.split_once(':')?;
+    let (minutes, seconds) = rest.split_once(':')?;
+    let whole = seconds.split('.').next()?;
+    if [hours, minutes, whole].iter().any(|part| part.len() != 2) {
+        return None;
+    }
+    let [hours, minutes, seconds] = [hours, minutes, seconds].map(Number::parse);
+    let larger = hours?
+        .times(Duration::from_secs(3600))?
+        .checked_add(minutes?.times(Duration::from_secs(60))?)?;
+    larger.checked_add(seconds?.seconds())
 }
 
 /// The duration at the start of a text, and what follows it.
@@ -211,6 +231,7 @@ mod tests {
             when("0.5", Unit::Millis),
             Some(When::After(Duration::from_micros(500)))
         );
+        assert_eq!(when("1796040075000", Unit::Millis), at("2026-11-30T12:01:15Z"));
         assert_eq!(when("19", Unit::Minutes), after(1140));
     }
 
@@ -226,6 +247,11 @@ mod tests {
             ("7.5s", millis(7_500)),
             ("0.847655010s", Some(Duration::from_nanos(847_655_010))),
             ("9 minutes", millis(540_000)),
+            ("00:01:05", millis(65_000)),
+            ("00:00:05.5", millis(5_500)),
+            ("12:00", None),
+            ("1:2:3", None),
+            ("0.:00:00", None),
             ("1 hour 5 minutes", millis(3_900_000)),
             ("2 Days", millis(172_800_000)),
             ("30", None),

@@ -34,6 +34,8 @@ const BEFORE_TIME: &[(&str, Bare)] = &[
     ("blocked until", Bare::No),
     ("limited until", Bare::No),
     ("throttled until", Bare::No),
+    ("throttled", Bare::No),
+    ("break for", Bare::No),
 ];
 
 /// What a number without a unit means after these words: seconds, or no time.
@@ -246,6 +248,9 @@ mod tests {
                 "IP banned until 1796040548000. Use a websocket",
                 at("2026-11-30T12:09:08Z"),
             ),
+            ("EService:Throttled: 1796040548", at("2026-11-30T12:09:08Z")),
+            ("Request was throttled. Come back later", None),
+            ("Take a break for 9 minutes before trying again.", secs(540.0)),
             ("wait 30", None),
             ("waiting 30 seconds", None),
             ("try again later", None),

@@ -35,6 +35,18 @@ impl VirtualClock {
         })))
     }
 
+    /// Lets time go on for several tasks of a runtime with one thread, until all are done: when all sleep, and nobody of
+    /// them has been woken by something else.
+    pub async fn drive(self) {
+        while self.lock().tasks > 0 {
+            // Whoever can go on does so meanwhile.
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            self.lock().go_on();
+        }
+    }
+
     /// For a requester, with this random number.
     pub fn clock(&self, random: f64) -> Clock {
         let (now, sleep) = (self.clone(), self.clone());
@@ -51,14 +63,16 @@ impl VirtualClock {
 
     /// The sleeps that were asked for, in milliseconds.
     pub fn sleeps_ms(&self) -> Vec<u64> {
-        self.lock().sleeps.iter().map(|sleep| sleep.as_millis() as u64).collect()
+        self.lock()
+            .sleeps
+            .iter()
+            .map(|sleep| sleep.as_millis() as u64)
+            .collect()
     }
 
     /// A task has ended.
     pub fn done(&self) {
-        let mut state = self.lock();
-        state.tasks -= 1;
-        state.go_on();
+        self.lock().tasks -= 1;
     }
 
     pub fn sleep(&self, wait: Duration) -> Sleep {
@@ -82,7 +96,9 @@ impl State {
         if self.tasks == 0 || self.sleepers.len() < self.tasks {
             return;
         }
-        let Some(due) = self.sleepers.iter().map(|(_, due, _)| *due).min() else { return };
+        let Some(due) = self.sleepers.iter().map(|(_, due, _)| *due).min() else {
+            return;
+        };
         self.now = self.now.max(due);
         let now = self.now;
         self.sleepers.retain(|(_, due, waker)| {
@@ -111,7 +127,9 @@ impl Future for Sleep {
             return Poll::Ready(());
         }
         state.sleepers.push((self.id, self.due, context.waker().clone()));
-        state.go_on();
+        if state.tasks == 1 {
+            state.go_on();
+        }
         match state.now >= self.due {
             true => Poll::Ready(()),
             false => Poll::Pending,

@@ -14,14 +14,15 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 pub struct Logs(Arc<Mutex<Vec<Value>>>);
 
 impl Logs {
-    /// Captures until the guard is dropped.
-    pub fn capture() -> (Logs, DefaultGuard) {
+    /// Captures until the guard is dropped, which looks for planted secrets in every line.
+    pub fn capture() -> (Logs, Guard) {
         // reqwest writes with `log`.
         static BRIDGE: Once = Once::new();
         BRIDGE.call_once(|| tracing_log::LogTracer::init().expect("the only logger"));
         let logs = Logs::default();
-        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Capture(logs.clone())));
-        (logs, guard)
+        let guard =
+            tracing::subscriber::set_default(tracing_subscriber::registry().with(Capture(logs.clone())));
+        (logs.clone(), Guard(logs, guard))
     }
 
     pub fn lines(&self) -> Vec<Value> {
@@ -34,6 +35,16 @@ impl Logs {
     }
 }
 
+pub struct Guard(Logs, DefaultGuard);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            super::secrets::assert_none_logged(&self.0);
+        }
+    }
+}
+
 struct Capture(Logs);
 
 impl<S: Subscriber> Layer<S> for Capture {
@@ -41,7 +52,9 @@ impl<S: Subscriber> Layer<S> for Capture {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let metadata = event.metadata();
-        fields.0.insert("level".to_owned(), metadata.level().as_str().into());
+        fields
+            .0
+            .insert("level".to_owned(), metadata.level().as_str().into());
         fields.0.insert("target".to_owned(), metadata.target().into());
         self.0.0.lock().expect("logs").push(fields.0.into());
     }

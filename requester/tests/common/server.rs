@@ -19,7 +19,10 @@ pub struct Seen {
 
 impl Seen {
     pub fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+        let found = self
+            .headers
+            .iter()
+            .find(|(own, _)| own.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 }
@@ -138,8 +141,13 @@ fn serve(
     while let Some(request) = read(&mut stream, &mut buffer, connection)? {
         seen.lock().expect("seen").push(request.clone());
         match answer(&request) {
-            Reply::Answer { status, headers, body } => {
-                let mut head = format!("HTTP/1.1 {status} Whatever\r\ncontent-length: {}\r\n", body.len()).into_bytes();
+            Reply::Answer {
+                status,
+                headers,
+                body,
+            } => {
+                let mut head =
+                    format!("HTTP/1.1 {status} Whatever\r\ncontent-length: {}\r\n", body.len()).into_bytes();
                 for (name, value) in headers {
                     head.extend_from_slice(name.as_bytes());
                     head.extend_from_slice(b": ");
@@ -157,7 +165,7 @@ fn serve(
                 stream.write_all(head.as_bytes())?;
                 loop {
                     stream.write_all(b"4\r\nmore\r\n")?;
-                    std::thread::sleep(Duration::from_millis(5));
+                    std::thread::park_timeout(Duration::from_millis(5));
                 }
             }
             Reply::Reset => {
@@ -165,7 +173,7 @@ fn serve(
                 return Ok(());
             }
             Reply::Close => return stream.shutdown(Shutdown::Both),
-            Reply::Hang => std::thread::sleep(Duration::from_secs(3600)),
+            Reply::Hang => std::thread::park(),
         }
     }
     Ok(())
@@ -199,7 +207,9 @@ fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -> std:
         body: String::new(),
         connection,
     };
-    let length: usize = seen.header("content-length").map_or(0, |text| text.parse().unwrap_or(0));
+    let length: usize = seen
+        .header("content-length")
+        .map_or(0, |text| text.parse().unwrap_or(0));
     while buffer.len() < end + length {
         if !more(buffer)? {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! The batch pipe with fakes of AWS. Tests of the project's scenarios carry the scenario's id as their name.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::type_complexity, clippy::unwrap_used)]
 
 mod bad_input;
 mod batch;

@@ -1,7 +1,6 @@
 //! A small SQS: delays, visibility, receive counts, the redrive rule.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -255,6 +254,6 @@ impl Sqs for Model {
 }
 
 /// Polls for so long, then stops.
-pub(crate) fn poll_for<C: Consumer>(time: Duration, worker: Worker<C>) -> impl Future<Output = ()> {
-    async move { worker.poll_until(sleep(time)).await.unwrap() }
+pub(crate) async fn poll_for<C: Consumer>(time: Duration, worker: Worker<C>) {
+    worker.poll_until(sleep(time)).await.unwrap()
 }

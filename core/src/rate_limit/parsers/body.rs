@@ -52,6 +52,7 @@ fn unit_of(key: &str) -> Option<Unit> {
         "retrydelay",
         "retryin",
         "secondsuntilreset",
+        "wait",
         "waitfor",
         "waittime",
         "xratelimitreset",

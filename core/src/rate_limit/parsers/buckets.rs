@@ -19,7 +19,7 @@ use crate::rate_limit::{Hint, Place, Reason, Source, words};
 /// provider does not know, and the bucket does not count.
 ///
 /// A reset is a date in any form, a duration text (`6m0s`, `20ms`), or a number: in the unit of the name
-/// (`Reset-After`, `Resets-In`, `Reset-Seconds`: seconds; `Reset-Ms`: milliseconds), else an epoch or seconds by size.
+/// (`Reset-Ms`: milliseconds), else an epoch or seconds by size.
 /// The reason comes from the bucket's window (`X-RateLimit-Period`, `w=`) or its name (`day`, `minutely`).
 pub fn buckets(headers: &HeaderMap, clock: Clock<'_>) -> Option<Hint> {
     let buckets = collect(headers, clock);
@@ -259,10 +259,10 @@ impl<'a> Part<'a> {
                         *free.next()? = Some(word);
                     }
                 }
-                "after" | "in" | "seconds" | "sec" => unit = Unit::Seconds,
                 "ms" | "millis" | "milliseconds" => unit = Unit::Millis,
                 "minutes" => unit = Unit::Minutes,
-                "x" | "time" | "timestamp" | "at" | "on" => {}
+                // Seconds are what a number without a unit is.
+                "x" | "time" | "timestamp" | "at" | "on" | "after" | "in" | "seconds" | "sec" => {}
                 other => *free.next()? = Some(other),
             }
         }
@@ -357,6 +357,14 @@ mod tests {
             (
                 &[("x-acme-quota-resets-in", "90")],
                 Some((90_000, Reason::Unknown)),
+            ),
+            (
+                &[("x-ms-user-quota-resets-after", "00:00:05")],
+                Some((5_000, Reason::Unknown)),
+            ),
+            (
+                &[("x-ratelimit-reset-ms", "1796040060000")],
+                Some((60_000, Reason::Unknown)),
             ),
             (
                 &[("x-ratelimit-next", "2026-11-30T12:00:12Z")],

@@ -83,92 +83,22 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "anthropic",
-                    429,
-                    &[("retry-after", "9")],
-                    r#"{"error":{"type":"rate_limit_error"}}"#,
-                    Some((Reason::Minute, Some(9.0))),
-                ),
-                (
-                    "anthropic",
-                    529,
-                    &[],
-                    r#"{"error":{"type":"overloaded_error"}}"#,
-                    None,
-                ),
-                (
-                    "azure-openai",
-                    429,
-                    &[("retry-after-ms", "1250")],
-                    r#"{"error":{"message":"Exceeded token rate limit of your tier."}}"#,
-                    Some((Reason::Minute, Some(1.25))),
-                ),
-                (
-                    "azure-openai",
-                    429,
-                    &[],
-                    r#"{"error":{"message":"Exceeded call rate limit of your tier."}}"#,
-                    Some((Reason::Minute, None)),
-                ),
-                (
-                    "groq",
-                    429,
-                    &[],
-                    r#"{"error":{"message":"Limit on requests per day (RPD). Please try again in 2h."}}"#,
-                    Some((Reason::Daily, Some(7200.0))),
-                ),
-                (
-                    "groq",
-                    413,
-                    &[],
-                    r#"{"error":{"code":"rate_limit_exceeded"}}"#,
-                    None,
-                ),
-                (
-                    "huggingface",
-                    429,
-                    &[("ratelimit", r#""api";r=0;t=7"#)],
-                    "",
-                    Some((Reason::Minute, Some(7.0))),
-                ),
-                (
-                    "openai",
-                    429,
-                    &[("retry-after", "1")],
-                    r#"{"error":{"code":"insufficient_quota"}}"#,
-                    None,
-                ),
-                (
-                    "openai",
-                    429,
-                    &[],
-                    r#"{"error":{"type":"requests","message":"Limit on requests per day. Try again in 8m."}}"#,
-                    Some((Reason::Daily, Some(480.0))),
-                ),
-                (
-                    "openai",
-                    429,
-                    &[
-                        ("x-ratelimit-remaining-tokens", "0"),
-                        ("x-ratelimit-reset-tokens", "1m2s"),
-                    ],
-                    r#"{"error":{"type":"tokens"}}"#,
-                    Some((Reason::Minute, Some(62.0))),
-                ),
-                (
-                    "openrouter",
-                    429,
-                    &[],
-                    r#"{"error":{"metadata":{"headers":{"X-RateLimit-Reset":"1796040060000"}}}}"#,
-                    Some((Reason::Unknown, Some(60.0))),
-                ),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("anthropic", 429, &[("retry-after", "9")], r#"{"error":{"type":"rate_limit_error"}}"#, Some((Reason::Minute, Some(9.0)))),
+            ("anthropic", 529, &[], r#"{"error":{"type":"overloaded_error"}}"#, None),
+            ("azure-openai", 429, &[("retry-after-ms", "1250")], r#"{"error":{"message":"Exceeded token rate limit of your tier."}}"#, Some((Reason::Minute, Some(1.25)))),
+            ("azure-openai", 429, &[], r#"{"error":{"message":"Exceeded call rate limit of your tier."}}"#, Some((Reason::Minute, None))),
+            ("groq", 429, &[], r#"{"error":{"message":"Limit on requests per day (RPD). Please try again in 2h."}}"#, Some((Reason::Daily, Some(7200.0)))),
+            ("groq", 413, &[], r#"{"error":{"code":"rate_limit_exceeded"}}"#, None),
+            ("huggingface", 429, &[("ratelimit", r#""api";r=0;t=7"#)], "", Some((Reason::Minute, Some(7.0)))),
+            ("openai", 429, &[("retry-after", "1")], r#"{"error":{"code":"insufficient_quota"}}"#, None),
+            ("openai", 429, &[], r#"{"error":{"type":"requests","message":"Limit on requests per day. Try again in 8m."}}"#, Some((Reason::Daily, Some(480.0)))),
+            ("openai", 429, &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1m2s")], r#"{"error":{"type":"tokens"}}"#, Some((Reason::Minute, Some(62.0)))),
+            ("openrouter", 429, &[], r#"{"error":{"metadata":{"headers":{"X-RateLimit-Reset":"1796040060000"}}}}"#, Some((Reason::Unknown, Some(60.0)))),
+        ]);
     }
 }

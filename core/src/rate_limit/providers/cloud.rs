@@ -87,6 +87,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         reason: Some(Reason::Minute),
         rules: &[
             // A site's own rate limiting rule, not the API's limit.
+            Rule::limit(Reason::Unknown, &[Test::Status(&[429]), Test::Says("error 1015")]),
             Rule::limit(
                 Reason::Unknown,
                 &[Test::Status(&[429]), Test::Says("error code: 1015")],
@@ -226,140 +227,32 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "aws",
-                    400,
-                    &[],
-                    r#"{"__type":"ProvisionedThroughputExceededException"}"#,
-                    Some((Reason::Cost, None)),
-                ),
-                (
-                    "aws",
-                    429,
-                    &[],
-                    r#"{"message":"Too Many Requests"}"#,
-                    Some((Reason::Burst, None)),
-                ),
-                (
-                    "aws",
-                    503,
-                    &[],
-                    "<Error><Code>SlowDown</Code></Error>",
-                    Some((Reason::Unknown, None)),
-                ),
-                (
-                    "aws",
-                    400,
-                    &[("x-amzn-errortype", "ThrottlingException:http://x/")],
-                    "",
-                    Some((Reason::Unknown, None)),
-                ),
-                ("aws", 400, &[], r#"{"__type":"LimitExceededException"}"#, None),
-                (
-                    "azure",
-                    429,
-                    &[
-                        ("retry-after", "1"),
-                        ("x-ms-ratelimit-microsoft.costmanagement-qpu-retry-after", "8"),
-                    ],
-                    "",
-                    Some((Reason::Cost, Some(8.0))),
-                ),
-                (
-                    "azure",
-                    429,
-                    &[("x-ms-ratelimit-microsoft.costmanagement-entity-retry-after", "8")],
-                    "",
-                    Some((Reason::Unknown, Some(8.0))),
-                ),
-                (
-                    "azure",
-                    429,
-                    &[("x-ms-ratelimit-microsoft.costmanagement-tenant-retry-after", "8")],
-                    "",
-                    Some((Reason::Unknown, Some(8.0))),
-                ),
-                (
-                    "azure",
-                    429,
-                    &[(
-                        "x-ms-ratelimit-microsoft.costmanagement-clienttype-retry-after",
-                        "8",
-                    )],
-                    "",
-                    Some((Reason::Unknown, Some(8.0))),
-                ),
-                (
-                    "azure",
-                    429,
-                    &[("retry-after", "8")],
-                    "",
-                    Some((Reason::Minute, Some(8.0))),
-                ),
-                (
-                    "azure-cosmos",
-                    429,
-                    &[("x-ms-retry-after-ms", "12")],
-                    "",
-                    Some((Reason::Cost, Some(0.012))),
-                ),
-                (
-                    "cloudflare",
-                    429,
-                    &[("retry-after", "8")],
-                    "error code: 1015",
-                    Some((Reason::Unknown, Some(8.0))),
-                ),
-                ("cloudflare", 429, &[], "", Some((Reason::Minute, Some(300.0)))),
-                ("dockerhub", 429, &[], "", Some((Reason::Hourly, None))),
-                (
-                    "google",
-                    403,
-                    &[],
-                    r#"{"error":{"errors":[{"reason":"dailyLimitExceeded"}]}}"#,
-                    Some((Reason::Daily, Some(72_000.0))),
-                ),
-                (
-                    "google",
-                    403,
-                    &[],
-                    r#"{"error":{"errors":[{"domain":"youtube.quota","reason":"quotaExceeded"}]}}"#,
-                    Some((Reason::Daily, Some(72_000.0))),
-                ),
-                (
-                    "google",
-                    403,
-                    &[],
-                    r#"{"error":{"message":"Quota 'Queries per day' used up","errors":[{"reason":"rateLimitExceeded"}]}}"#,
-                    Some((Reason::Daily, Some(72_000.0))),
-                ),
-                (
-                    "google",
-                    403,
-                    &[],
-                    r#"{"error":{"errors":[{"reason":"userRateLimitExceeded"}]}}"#,
-                    Some((Reason::Minute, None)),
-                ),
-                (
-                    "google",
-                    403,
-                    &[],
-                    r#"{"error":{"errors":[{"domain":"usageLimits","reason":"quotaExceeded"}]}}"#,
-                    Some((Reason::Unknown, None)),
-                ),
-                (
-                    "google",
-                    403,
-                    &[],
-                    r#"{"error":{"errors":[{"domain":"global","reason":"storageQuotaExceeded"}]}}"#,
-                    None,
-                ),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("aws", 400, &[], r#"{"__type":"ProvisionedThroughputExceededException"}"#, Some((Reason::Cost, None))),
+            ("aws", 429, &[], r#"{"message":"Too Many Requests"}"#, Some((Reason::Burst, None))),
+            ("aws", 503, &[], "<Error><Code>SlowDown</Code></Error>", Some((Reason::Unknown, None))),
+            ("aws", 400, &[("x-amzn-errortype", "ThrottlingException:http://x/")], "", Some((Reason::Unknown, None))),
+            ("aws", 400, &[], r#"{"__type":"LimitExceededException"}"#, None),
+            ("azure", 429, &[("retry-after", "1"), ("x-ms-ratelimit-microsoft.costmanagement-qpu-retry-after", "8")], "", Some((Reason::Cost, Some(8.0)))),
+            ("azure", 429, &[("x-ms-ratelimit-microsoft.costmanagement-entity-retry-after", "8")], "", Some((Reason::Unknown, Some(8.0)))),
+            ("azure", 429, &[("x-ms-ratelimit-microsoft.costmanagement-tenant-retry-after", "8")], "", Some((Reason::Unknown, Some(8.0)))),
+            ("azure", 429, &[("x-ms-ratelimit-microsoft.costmanagement-clienttype-retry-after", "8")], "", Some((Reason::Unknown, Some(8.0)))),
+            ("azure", 429, &[("retry-after", "8")], "", Some((Reason::Minute, Some(8.0)))),
+            ("azure-cosmos", 429, &[("x-ms-retry-after-ms", "12")], "", Some((Reason::Cost, Some(0.012)))),
+            ("cloudflare", 429, &[("retry-after", "8")], "error code: 1015", Some((Reason::Unknown, Some(8.0)))),
+            ("cloudflare", 429, &[("retry-after", "8")], "<h1>Error 1015</h1>", Some((Reason::Unknown, Some(8.0)))),
+            ("cloudflare", 429, &[], "", Some((Reason::Minute, Some(300.0)))),
+            ("dockerhub", 429, &[], "", Some((Reason::Hourly, None))),
+            ("google", 403, &[], r#"{"error":{"errors":[{"reason":"dailyLimitExceeded"}]}}"#, Some((Reason::Daily, Some(72_000.0)))),
+            ("google", 403, &[], r#"{"error":{"errors":[{"domain":"youtube.quota","reason":"quotaExceeded"}]}}"#, Some((Reason::Daily, Some(72_000.0)))),
+            ("google", 403, &[], r#"{"error":{"message":"Quota 'Queries per day' used up","errors":[{"reason":"rateLimitExceeded"}]}}"#, Some((Reason::Daily, Some(72_000.0)))),
+            ("google", 403, &[], r#"{"error":{"errors":[{"reason":"userRateLimitExceeded"}]}}"#, Some((Reason::Minute, None))),
+            ("google", 403, &[], r#"{"error":{"errors":[{"domain":"usageLimits","reason":"quotaExceeded"}]}}"#, Some((Reason::Unknown, None))),
+            ("google", 403, &[], r#"{"error":{"errors":[{"domain":"global","reason":"storageQuotaExceeded"}]}}"#, None),
+        ]);
     }
 }

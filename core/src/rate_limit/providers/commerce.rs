@@ -108,73 +108,21 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "amazon-spapi",
-                    503,
-                    &[
-                        ("x-mws-quota-remaining", "0.0"),
-                        ("x-mws-quota-resetson", "Mon, 30 Nov 2026 12:30:00 GMT"),
-                    ],
-                    "<Code>RequestThrottled</Code>",
-                    Some((Reason::Hourly, Some(1800.0))),
-                ),
-                ("amazon-spapi", 429, &[], "", Some((Reason::Burst, None))),
-                (
-                    "bigcommerce",
-                    429,
-                    &[("x-rate-limit-time-reset-ms", "2500")],
-                    "",
-                    Some((Reason::Burst, Some(2.5))),
-                ),
-                (
-                    "etsy",
-                    429,
-                    &[("x-remaining-today", "0"), ("retry-after", "90")],
-                    "",
-                    Some((Reason::Daily, Some(90.0))),
-                ),
-                (
-                    "etsy",
-                    429,
-                    &[("x-remaining-today", "7"), ("x-remaining-this-second", "0")],
-                    "",
-                    Some((Reason::Burst, Some(1.0))),
-                ),
-                (
-                    "shopify",
-                    200,
-                    &[],
-                    r#"{"errors":[{"extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":300,"throttleStatus":{"currentlyAvailable":50,"restoreRate":100}}}}"#,
-                    Some((Reason::Cost, Some(2.5))),
-                ),
-                (
-                    "shopify",
-                    200,
-                    &[],
-                    r#"{"errors":[{"extensions":{"code":"THROTTLED"}}]}"#,
-                    Some((Reason::Cost, None)),
-                ),
-                (
-                    "shopify",
-                    200,
-                    &[],
-                    r#"{"errors":[{"extensions":{"code":"MAX_COST_EXCEEDED"}}]}"#,
-                    None,
-                ),
-                ("shopify", 200, &[("retry-after", "2")], r#"{"data":{}}"#, None),
-                (
-                    "shopify",
-                    429,
-                    &[("retry-after", "2.0")],
-                    r#"{"errors":"Over 4 calls per second"}"#,
-                    Some((Reason::Burst, Some(2.0))),
-                ),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("amazon-spapi", 503, &[("x-mws-quota-remaining", "0.0"), ("x-mws-quota-resetson", "Mon, 30 Nov 2026 12:30:00 GMT")], "<Code>RequestThrottled</Code>", Some((Reason::Hourly, Some(1800.0)))),
+            ("amazon-spapi", 429, &[], "", Some((Reason::Burst, None))),
+            ("bigcommerce", 429, &[("x-rate-limit-time-reset-ms", "2500")], "", Some((Reason::Burst, Some(2.5)))),
+            ("etsy", 429, &[("x-remaining-today", "0"), ("retry-after", "90")], "", Some((Reason::Daily, Some(90.0)))),
+            ("etsy", 429, &[("x-remaining-today", "7"), ("x-remaining-this-second", "0")], "", Some((Reason::Burst, Some(1.0)))),
+            ("shopify", 200, &[], r#"{"errors":[{"extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":300,"throttleStatus":{"currentlyAvailable":50,"restoreRate":100}}}}"#, Some((Reason::Cost, Some(2.5)))),
+            ("shopify", 200, &[], r#"{"errors":[{"extensions":{"code":"THROTTLED"}}]}"#, Some((Reason::Cost, None))),
+            ("shopify", 200, &[], r#"{"errors":[{"extensions":{"code":"MAX_COST_EXCEEDED"}}]}"#, None),
+            ("shopify", 200, &[("retry-after", "2")], r#"{"data":{}}"#, None),
+            ("shopify", 429, &[("retry-after", "2.0")], r#"{"errors":"Over 4 calls per second"}"#, Some((Reason::Burst, Some(2.0)))),
+        ]);
     }
 }

@@ -15,6 +15,20 @@ pub(super) const PROVIDERS: &[Provider] = &[
             "https://developer.aircall.io/api-references/#rate-limiting",
         )
     },
+    // Refuses with a 503. The bucket drains by two calls a second.
+    Provider {
+        hosts: &["*.bitrix24.com", "*.bitrix24.eu", "*.bitrix24.de"],
+        windows: &[NamedWindow::new(Reason::Burst, 2, secs(1))],
+        reason: Some(Reason::Burst),
+        rules: &[Rule::limit(
+            Reason::Burst,
+            &[
+                Test::Status(&[429, 503]),
+                Test::Field("error", &["QUERY_LIMIT_EXCEEDED"]),
+            ],
+        )],
+        ..Provider::named("bitrix24", "https://apidocs.bitrix24.com/limits.html")
+    },
     Provider {
         aliases: &["freshdesk", "freshservice", "freshsales"],
         hosts: &["*.freshdesk.com", "*.freshservice.com", "*.myfreshworks.com"],
@@ -94,6 +108,16 @@ pub(super) const PROVIDERS: &[Provider] = &[
         hosts: &["*.salesforce.com", "*.force.com"],
         windows: &[NamedWindow::without_limit(Reason::Daily, secs(86_400)).rolling()],
         rules: &[
+            // SOAP and the older bulk API answer in XML.
+            Rule::limit(
+                Reason::Concurrency,
+                &[Test::Says("REQUEST_LIMIT_EXCEEDED</"), Test::Says("concurrent")],
+            )
+            .time(Time::Documented(secs(30)))
+            .past_frigg(),
+            Rule::limit(Reason::Daily, &[Test::Says("REQUEST_LIMIT_EXCEEDED</")])
+                .time(Time::Documented(secs(3600)))
+                .past_frigg(),
             Rule::limit(
                 Reason::Concurrency,
                 &[
@@ -141,91 +165,27 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "hubspot",
-                    429,
-                    &[],
-                    r#"{"policyName":"DAILY"}"#,
-                    Some((Reason::Daily, Some(3600.0))),
-                ),
-                (
-                    "hubspot",
-                    429,
-                    &[],
-                    r#"{"policyName":"SECONDLY"}"#,
-                    Some((Reason::Burst, Some(1.0))),
-                ),
-                (
-                    "hubspot",
-                    429,
-                    &[("retry-after", "4")],
-                    r#"{"policyName":"TEN_SECONDLY_ROLLING"}"#,
-                    Some((Reason::Burst, Some(4.0))),
-                ),
-                ("hubspot", 429, &[], "", Some((Reason::Burst, Some(10.0)))),
-                ("hubspot", 403, &[], r#"{"policyName":"DAILY"}"#, None),
-                (
-                    "pipedrive",
-                    429,
-                    &[
-                        ("x-daily-ratelimit-token-remaining", "0"),
-                        ("x-ratelimit-reset", "2"),
-                    ],
-                    "",
-                    Some((Reason::Daily, None)),
-                ),
-                (
-                    "pipedrive",
-                    429,
-                    &[
-                        ("x-daily-ratelimit-token-remaining", "9"),
-                        ("x-ratelimit-reset", "2"),
-                    ],
-                    "",
-                    Some((Reason::Burst, Some(2.0))),
-                ),
-                (
-                    "salesforce",
-                    403,
-                    &[],
-                    r#"[{"errorCode":"REQUEST_LIMIT_EXCEEDED","message":"Concurrent calls"}]"#,
-                    Some((Reason::Concurrency, Some(30.0))),
-                ),
-                (
-                    "salesforce",
-                    403,
-                    &[],
-                    r#"[{"errorCode":"REQUEST_LIMIT_EXCEEDED","message":"Total"}]"#,
-                    Some((Reason::Daily, Some(3600.0))),
-                ),
-                (
-                    "salesforce",
-                    403,
-                    &[("retry-after", "5")],
-                    r#"[{"errorCode":"INSUFFICIENT_ACCESS"}]"#,
-                    None,
-                ),
-                ("twilio", 429, &[], "", Some((Reason::Concurrency, None))),
-                (
-                    "zendesk",
-                    429,
-                    &[],
-                    "Too many updates of a single unique user",
-                    Some((Reason::Unknown, None)),
-                ),
-                (
-                    "zendesk",
-                    429,
-                    &[("retry-after", "17")],
-                    "",
-                    Some((Reason::Minute, Some(17.0))),
-                ),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("bitrix24", 503, &[], r#"{"error":"QUERY_LIMIT_EXCEEDED"}"#, Some((Reason::Burst, Some(1.0)))),
+            ("hubspot", 429, &[], r#"{"policyName":"DAILY"}"#, Some((Reason::Daily, Some(3600.0)))),
+            ("hubspot", 429, &[], r#"{"policyName":"SECONDLY"}"#, Some((Reason::Burst, Some(1.0)))),
+            ("hubspot", 429, &[("retry-after", "4")], r#"{"policyName":"TEN_SECONDLY_ROLLING"}"#, Some((Reason::Burst, Some(4.0)))),
+            ("hubspot", 429, &[], "", Some((Reason::Burst, Some(10.0)))),
+            ("hubspot", 403, &[], r#"{"policyName":"DAILY"}"#, None),
+            ("pipedrive", 429, &[("x-daily-ratelimit-token-remaining", "0"), ("x-ratelimit-reset", "2")], "", Some((Reason::Daily, None))),
+            ("pipedrive", 429, &[("x-daily-ratelimit-token-remaining", "9"), ("x-ratelimit-reset", "2")], "", Some((Reason::Burst, Some(2.0)))),
+            ("salesforce", 500, &[], "<exceptionCode>REQUEST_LIMIT_EXCEEDED</exceptionCode> Concurrent", Some((Reason::Concurrency, Some(30.0)))),
+            ("salesforce", 500, &[], "<exceptionCode>REQUEST_LIMIT_EXCEEDED</exceptionCode>", Some((Reason::Daily, Some(3600.0)))),
+            ("salesforce", 403, &[], r#"[{"errorCode":"REQUEST_LIMIT_EXCEEDED","message":"Concurrent calls"}]"#, Some((Reason::Concurrency, Some(30.0)))),
+            ("salesforce", 403, &[], r#"[{"errorCode":"REQUEST_LIMIT_EXCEEDED","message":"Total"}]"#, Some((Reason::Daily, Some(3600.0)))),
+            ("salesforce", 403, &[("retry-after", "5")], r#"[{"errorCode":"INSUFFICIENT_ACCESS"}]"#, None),
+            ("twilio", 429, &[], "", Some((Reason::Concurrency, None))),
+            ("zendesk", 429, &[], "Too many updates of a single unique user", Some((Reason::Unknown, None))),
+            ("zendesk", 429, &[("retry-after", "17")], "", Some((Reason::Minute, Some(17.0)))),
+        ]);
     }
 }

@@ -25,6 +25,19 @@ pub(super) const PROVIDERS: &[Provider] = &[
             "https://www.api-football.com/documentation-v3#section/Architecture/Ratelimit",
         )
     },
+    // Answers 200 with a status of its own. `OVER_DAILY_LIMIT` is about keys and billing, and no waiting clears it.
+    Provider {
+        hosts: &["maps.googleapis.com"],
+        reads_success: true,
+        rules: &[Rule::limit(
+            Reason::Unknown,
+            &[Test::Field("status", &["OVER_QUERY_LIMIT"])],
+        )],
+        ..Provider::named(
+            "google-maps",
+            "https://developers.google.com/maps/documentation/geocoding/requests-geocoding",
+        )
+    },
     Provider {
         aliases: &["wikipedia", "wikidata"],
         hosts: &[
@@ -117,92 +130,27 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "api-football",
-                    200,
-                    &[],
-                    r#"{"errors":{"requests":"The request limit for the day is reached"}}"#,
-                    Some((Reason::Daily, Some(43_200.0))),
-                ),
-                (
-                    "api-football",
-                    200,
-                    &[],
-                    r#"{"errors":{"rateLimit":"Too many requests."}}"#,
-                    Some((Reason::Minute, Some(60.0))),
-                ),
-                ("api-football", 200, &[], r#"{"errors":[],"response":[]}"#, None),
-                (
-                    "mediawiki",
-                    200,
-                    &[],
-                    r#"{"error":{"code":"ratelimited"}}"#,
-                    Some((Reason::Unknown, None)),
-                ),
-                (
-                    "mediawiki",
-                    200,
-                    &[],
-                    r#"{"errors":[{"code":"ratelimited"}]}"#,
-                    Some((Reason::Unknown, None)),
-                ),
-                ("mediawiki", 200, &[], r#"{"error":{"code":"badtoken"}}"#, None),
-                (
-                    "musicbrainz",
-                    503,
-                    &[],
-                    r#"{"error":"You are exceeding the allowable rate limit"}"#,
-                    Some((Reason::Burst, Some(1.0))),
-                ),
-                (
-                    "musicbrainz",
-                    503,
-                    &[("x-ratelimit-remaining", "0"), ("retry-after", "2")],
-                    "",
-                    Some((Reason::Burst, Some(2.0))),
-                ),
-                (
-                    "musicbrainz",
-                    503,
-                    &[("x-ratelimit-remaining", "9")],
-                    "maintenance",
-                    None,
-                ),
-                (
-                    "rapidapi",
-                    429,
-                    &[],
-                    r#"{"message":"You have exceeded the MONTHLY quota"}"#,
-                    Some((Reason::Monthly, None)),
-                ),
-                ("sec-edgar", 403, &[], "<h1>Undeclared Automated Tool</h1>", None),
-                (
-                    "sec-edgar",
-                    403,
-                    &[],
-                    "<h1>Request Rate Threshold Exceeded</h1>",
-                    Some((Reason::Burst, Some(600.0))),
-                ),
-                (
-                    "stackexchange",
-                    400,
-                    &[],
-                    r#"{"error_name":"throttle_violation","error_message":"backoff not obeyed"}"#,
-                    Some((Reason::Burst, None)),
-                ),
-                (
-                    "stackexchange",
-                    400,
-                    &[],
-                    r#"{"error_name":"throttle_violation","error_message":"more requests available in 7300 seconds"}"#,
-                    Some((Reason::Daily, Some(7300.0))),
-                ),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("api-football", 200, &[], r#"{"errors":{"requests":"The request limit for the day is reached"}}"#, Some((Reason::Daily, Some(43_200.0)))),
+            ("api-football", 200, &[], r#"{"errors":{"rateLimit":"Too many requests."}}"#, Some((Reason::Minute, Some(60.0)))),
+            ("api-football", 200, &[], r#"{"errors":[],"response":[]}"#, None),
+            ("google-maps", 200, &[], r#"{"status":"OVER_QUERY_LIMIT"}"#, Some((Reason::Unknown, None))),
+            ("google-maps", 200, &[], r#"{"status":"OVER_DAILY_LIMIT"}"#, None),
+            ("mediawiki", 200, &[], r#"{"error":{"code":"ratelimited"}}"#, Some((Reason::Unknown, None))),
+            ("mediawiki", 200, &[], r#"{"errors":[{"code":"ratelimited"}]}"#, Some((Reason::Unknown, None))),
+            ("mediawiki", 200, &[], r#"{"error":{"code":"badtoken"}}"#, None),
+            ("musicbrainz", 503, &[], r#"{"error":"You are exceeding the allowable rate limit"}"#, Some((Reason::Burst, Some(1.0)))),
+            ("musicbrainz", 503, &[("x-ratelimit-remaining", "0"), ("retry-after", "2")], "", Some((Reason::Burst, Some(2.0)))),
+            ("musicbrainz", 503, &[("x-ratelimit-remaining", "9")], "maintenance", None),
+            ("rapidapi", 429, &[], r#"{"message":"You have exceeded the MONTHLY quota"}"#, Some((Reason::Monthly, None))),
+            ("sec-edgar", 403, &[], "<h1>Undeclared Automated Tool</h1>", None),
+            ("sec-edgar", 403, &[], "<h1>Request Rate Threshold Exceeded</h1>", Some((Reason::Burst, Some(600.0)))),
+            ("stackexchange", 400, &[], r#"{"error_name":"throttle_violation","error_message":"backoff not obeyed"}"#, Some((Reason::Burst, None))),
+            ("stackexchange", 400, &[], r#"{"error_name":"throttle_violation","error_message":"more requests available in 7300 seconds"}"#, Some((Reason::Daily, Some(7300.0)))),
+        ]);
     }
 }

@@ -69,7 +69,18 @@ pub(super) const PROVIDERS: &[Provider] = &[
             NamedWindow::new(Reason::Minute, 30, secs(60)).on("/search/*"),
         ],
         reason: Some(Reason::Hourly),
+        reads_success: true,
         rules: &[
+            // GraphQL answers 200 when the primary limit is reached. The header comes first: a body with calls left need
+            // not be parsed.
+            Rule::limit(
+                Reason::Hourly,
+                &[
+                    Test::Status(&[200]),
+                    Test::Spent("x-ratelimit-remaining"),
+                    Test::Field("errors.*.type", &["RATE_LIMITED", "RATE_LIMIT"]),
+                ],
+            ),
             // Without a Retry-After "wait for at least one minute"; the reset shown is the primary limit's.
             Rule::limit(
                 Reason::Burst,
@@ -191,6 +202,14 @@ pub(super) const PROVIDERS: &[Provider] = &[
         hosts: &["sentry.io", "*.sentry.io"],
         // A 429 without a Retry-After shuts a client out for 60 s.
         windows: &[NamedWindow::without_limit(Reason::Unknown, secs(60))],
+        rules: &[
+            // Seconds, then the categories that they are for. It comes before a Retry-After.
+            Rule::limit(
+                Reason::Unknown,
+                &[Test::Status(&[429]), Test::Has("x-sentry-rate-limits")],
+            )
+            .time(Time::HeaderList("x-sentry-rate-limits", Unit::Seconds)),
+        ],
         ..Provider::named(
             "sentry",
             "https://develop.sentry.dev/sdk/expected-features/rate-limiting/",
@@ -211,157 +230,31 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "atlassian",
-                    429,
-                    &[("ratelimit-reason", "jira-burst-based"), ("retry-after", "3")],
-                    "",
-                    Some((Reason::Burst, Some(3.0))),
-                ),
-                (
-                    "atlassian",
-                    429,
-                    &[
-                        ("ratelimit-reason", "jira-quota-tenant-based"),
-                        ("x-ratelimit-reset", "2026-11-30T12:10Z"),
-                    ],
-                    "",
-                    Some((Reason::Hourly, Some(600.0))),
-                ),
-                (
-                    "atlassian",
-                    429,
-                    &[
-                        ("ratelimit-reason", "jira-per-issue-on-write"),
-                        ("retry-after", "3"),
-                    ],
-                    "",
-                    Some((Reason::Burst, Some(3.0))),
-                ),
-                (
-                    "github",
-                    403,
-                    &[("x-ratelimit-reset", "1796043600")],
-                    r#"{"message":"a secondary rate limit"}"#,
-                    Some((Reason::Burst, Some(60.0))),
-                ),
-                (
-                    "github",
-                    403,
-                    &[("retry-after", "90")],
-                    r#"{"message":"a secondary rate limit"}"#,
-                    Some((Reason::Burst, Some(90.0))),
-                ),
-                (
-                    "github",
-                    403,
-                    &[],
-                    r#"{"message":"abuse detection"}"#,
-                    Some((Reason::Burst, Some(60.0))),
-                ),
-                (
-                    "github",
-                    429,
-                    &[
-                        ("x-ratelimit-resource", "code_search"),
-                        ("x-ratelimit-remaining", "0"),
-                        ("x-ratelimit-reset", "1796040030"),
-                    ],
-                    r#"{"message":"rate limit"}"#,
-                    Some((Reason::Minute, Some(30.0))),
-                ),
-                (
-                    "github",
-                    403,
-                    &[
-                        ("x-ratelimit-remaining", "0"),
-                        ("x-ratelimit-reset", "1796040030"),
-                    ],
-                    r#"{"message":"API rate limit"}"#,
-                    Some((Reason::Hourly, Some(30.0))),
-                ),
-                (
-                    "github",
-                    403,
-                    &[
-                        ("x-ratelimit-remaining", "0"),
-                        ("x-ratelimit-reset", "1796040030"),
-                    ],
-                    "",
-                    Some((Reason::Hourly, Some(30.0))),
-                ),
-                (
-                    "github",
-                    403,
-                    &[
-                        ("x-ratelimit-remaining", "0"),
-                        ("x-ratelimit-reset", "1796040030"),
-                    ],
-                    r#"{"message":"Must have admin rights"}"#,
-                    None,
-                ),
-                (
-                    "linear",
-                    400,
-                    &[
-                        ("x-complexity", "500"),
-                        ("x-ratelimit-complexity-remaining", "499"),
-                        ("x-ratelimit-complexity-reset", "1796040030000"),
-                    ],
-                    r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#,
-                    Some((Reason::Cost, Some(30.0))),
-                ),
-                (
-                    "linear",
-                    400,
-                    &[
-                        ("x-ratelimit-complexity-remaining", "0"),
-                        ("x-ratelimit-complexity-reset", "1796040030000"),
-                    ],
-                    r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#,
-                    Some((Reason::Cost, Some(30.0))),
-                ),
-                (
-                    "linear",
-                    400,
-                    &[
-                        ("x-ratelimit-endpoint-requests-remaining", "0"),
-                        ("x-ratelimit-endpoint-requests-reset", "1796040030000"),
-                    ],
-                    r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#,
-                    Some((Reason::Minute, Some(30.0))),
-                ),
-                (
-                    "linear",
-                    400,
-                    &[("x-ratelimit-requests-remaining", "0")],
-                    r#"{"errors":[{"extensions":{"code":"OTHER"}}]}"#,
-                    None,
-                ),
-                (
-                    "okta",
-                    429,
-                    &[("x-rate-limit-limit", "0"), ("x-rate-limit-remaining", "0")],
-                    "",
-                    Some((Reason::Concurrency, None)),
-                ),
-                (
-                    "okta",
-                    429,
-                    &[
-                        ("x-rate-limit-remaining", "0"),
-                        ("x-rate-limit-reset", "1796040030"),
-                    ],
-                    "",
-                    Some((Reason::Minute, Some(30.0))),
-                ),
-                ("sentry", 429, &[], "", Some((Reason::Unknown, Some(60.0)))),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("atlassian", 429, &[("ratelimit-reason", "jira-burst-based"), ("retry-after", "3")], "", Some((Reason::Burst, Some(3.0)))),
+            ("atlassian", 429, &[("ratelimit-reason", "jira-quota-tenant-based"), ("x-ratelimit-reset", "2026-11-30T12:10Z")], "", Some((Reason::Hourly, Some(600.0)))),
+            ("atlassian", 429, &[("ratelimit-reason", "jira-per-issue-on-write"), ("retry-after", "3")], "", Some((Reason::Burst, Some(3.0)))),
+            ("github", 403, &[("x-ratelimit-reset", "1796043600")], r#"{"message":"a secondary rate limit"}"#, Some((Reason::Burst, Some(60.0)))),
+            ("github", 403, &[("retry-after", "90")], r#"{"message":"a secondary rate limit"}"#, Some((Reason::Burst, Some(90.0)))),
+            ("github", 403, &[], r#"{"message":"abuse detection"}"#, Some((Reason::Burst, Some(60.0)))),
+            ("github", 429, &[("x-ratelimit-resource", "code_search"), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1796040030")], r#"{"message":"rate limit"}"#, Some((Reason::Minute, Some(30.0)))),
+            ("github", 403, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1796040030")], r#"{"message":"API rate limit"}"#, Some((Reason::Hourly, Some(30.0)))),
+            ("github", 403, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1796040030")], "", Some((Reason::Hourly, Some(30.0)))),
+            ("github", 403, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1796040030")], r#"{"message":"Must have admin rights"}"#, None),
+            ("github", 200, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1796040030")], r#"{"errors":[{"type":"RATE_LIMITED"}]}"#, Some((Reason::Hourly, Some(30.0)))),
+            ("github", 200, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1796040030")], r#"{"data":{}}"#, None),
+            ("linear", 400, &[("x-complexity", "500"), ("x-ratelimit-complexity-remaining", "499"), ("x-ratelimit-complexity-reset", "1796040030000")], r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#, Some((Reason::Cost, Some(30.0)))),
+            ("linear", 400, &[("x-ratelimit-complexity-remaining", "0"), ("x-ratelimit-complexity-reset", "1796040030000")], r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#, Some((Reason::Cost, Some(30.0)))),
+            ("linear", 400, &[("x-ratelimit-endpoint-requests-remaining", "0"), ("x-ratelimit-endpoint-requests-reset", "1796040030000")], r#"{"errors":[{"extensions":{"code":"RATELIMITED"}}]}"#, Some((Reason::Minute, Some(30.0)))),
+            ("linear", 400, &[("x-ratelimit-requests-remaining", "0")], r#"{"errors":[{"extensions":{"code":"OTHER"}}]}"#, None),
+            ("okta", 429, &[("x-rate-limit-limit", "0"), ("x-rate-limit-remaining", "0")], "", Some((Reason::Concurrency, None))),
+            ("okta", 429, &[("x-rate-limit-remaining", "0"), ("x-rate-limit-reset", "1796040030")], "", Some((Reason::Minute, Some(30.0)))),
+            ("sentry", 429, &[("x-sentry-rate-limits", "60:error:organization, 2700::key"), ("retry-after", "60")], "", Some((Reason::Unknown, Some(2700.0)))),
+            ("sentry", 429, &[], "", Some((Reason::Unknown, Some(60.0)))),
+        ]);
     }
 }

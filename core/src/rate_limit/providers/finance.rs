@@ -211,147 +211,32 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "binance",
-                    418,
-                    &[("retry-after", "120")],
-                    "",
-                    Some((Reason::Cost, Some(120.0))),
-                ),
-                (
-                    "binance",
-                    429,
-                    &[],
-                    r#"{"code":-1015}"#,
-                    Some((Reason::Burst, None)),
-                ),
-                (
-                    "binance",
-                    429,
-                    &[],
-                    r#"{"code":-1003,"msg":"banned until 1796040120000"}"#,
-                    Some((Reason::Cost, Some(120.0))),
-                ),
-                ("binance", 403, &[], "", None),
-                (
-                    "bybit",
-                    200,
-                    &[("x-bapi-limit-reset-timestamp", "1796040003000")],
-                    r#"{"retCode":10018}"#,
-                    Some((Reason::Burst, Some(3.0))),
-                ),
-                (
-                    "bybit",
-                    200,
-                    &[("x-bapi-limit-reset-timestamp", "1796040003000")],
-                    r#"{"retCode":0}"#,
-                    None,
-                ),
-                (
-                    "bybit",
-                    403,
-                    &[],
-                    "access too frequent",
-                    Some((Reason::Burst, Some(600.0))),
-                ),
-                (
-                    "exact-online",
-                    429,
-                    &[
-                        ("x-ratelimit-minutely-remaining", "0"),
-                        ("x-ratelimit-minutely-reset", "1796040030000"),
-                    ],
-                    "",
-                    Some((Reason::Minute, Some(30.0))),
-                ),
-                (
-                    "exact-online",
-                    429,
-                    &[
-                        ("x-ratelimit-remaining", "0"),
-                        ("x-ratelimit-reset", "1796043600000"),
-                    ],
-                    "",
-                    Some((Reason::Daily, Some(3600.0))),
-                ),
-                (
-                    "kraken",
-                    200,
-                    &[],
-                    r#"{"error":["EOrder:Rate limit exceeded"]}"#,
-                    Some((Reason::Unknown, None)),
-                ),
-                (
-                    "kraken",
-                    200,
-                    &[],
-                    r#"{"error":["EGeneral:Invalid arguments"]}"#,
-                    None,
-                ),
-                (
-                    "netsuite",
-                    400,
-                    &[],
-                    r#"{"error":{"code":"SSS_REQUEST_LIMIT_EXCEEDED"}}"#,
-                    Some((Reason::Concurrency, None)),
-                ),
-                ("netsuite", 429, &[], "", Some((Reason::Concurrency, None))),
-                (
-                    "quickbooks",
-                    200,
-                    &[],
-                    r#"{"BatchItemResponse":[{"Fault":{"Error":[{"Message":"ThrottleExceeded"}]}}]}"#,
-                    Some((Reason::Minute, Some(60.0))),
-                ),
-                (
-                    "quickbooks",
-                    200,
-                    &[],
-                    r#"{"BatchItemResponse":[{"Purchase":{}}]}"#,
-                    None,
-                ),
-                ("stripe", 429, &[], r#"{"error":{"code":"lock_timeout"}}"#, None),
-                (
-                    "stripe",
-                    429,
-                    &[("stripe-rate-limited-reason", "global-rate")],
-                    "",
-                    Some((Reason::Burst, Some(1.0))),
-                ),
-                (
-                    "stripe",
-                    429,
-                    &[("stripe-rate-limited-reason", "endpoint-concurrency")],
-                    "",
-                    Some((Reason::Concurrency, None)),
-                ),
-                (
-                    "xero",
-                    429,
-                    &[("x-rate-limit-problem", "day"), ("retry-after", "900")],
-                    "",
-                    Some((Reason::Daily, Some(900.0))),
-                ),
-                (
-                    "xero",
-                    429,
-                    &[("x-rate-limit-problem", "appminute"), ("retry-after", "9")],
-                    "",
-                    Some((Reason::Minute, Some(9.0))),
-                ),
-                (
-                    "xero",
-                    429,
-                    &[("x-rate-limit-problem", "concurrent")],
-                    "",
-                    Some((Reason::Concurrency, None)),
-                ),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("binance", 418, &[("retry-after", "120")], "", Some((Reason::Cost, Some(120.0)))),
+            ("binance", 429, &[], r#"{"code":-1015}"#, Some((Reason::Burst, None))),
+            ("binance", 429, &[], r#"{"code":-1003,"msg":"banned until 1796040120000"}"#, Some((Reason::Cost, Some(120.0)))),
+            ("binance", 403, &[], "", None),
+            ("bybit", 200, &[("x-bapi-limit-reset-timestamp", "1796040003000")], r#"{"retCode":10018}"#, Some((Reason::Burst, Some(3.0)))),
+            ("bybit", 200, &[("x-bapi-limit-reset-timestamp", "1796040003000")], r#"{"retCode":0}"#, None),
+            ("bybit", 403, &[], "access too frequent", Some((Reason::Burst, Some(600.0)))),
+            ("exact-online", 429, &[("x-ratelimit-minutely-remaining", "0"), ("x-ratelimit-minutely-reset", "1796040030000")], "", Some((Reason::Minute, Some(30.0)))),
+            ("exact-online", 429, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1796043600000")], "", Some((Reason::Daily, Some(3600.0)))),
+            ("kraken", 200, &[], r#"{"error":["EOrder:Rate limit exceeded"]}"#, Some((Reason::Unknown, None))),
+            ("kraken", 200, &[], r#"{"error":["EGeneral:Invalid arguments"]}"#, None),
+            ("netsuite", 400, &[], r#"{"error":{"code":"SSS_REQUEST_LIMIT_EXCEEDED"}}"#, Some((Reason::Concurrency, None))),
+            ("netsuite", 429, &[], "", Some((Reason::Concurrency, None))),
+            ("quickbooks", 200, &[], r#"{"BatchItemResponse":[{"Fault":{"Error":[{"Message":"ThrottleExceeded"}]}}]}"#, Some((Reason::Minute, Some(60.0)))),
+            ("quickbooks", 200, &[], r#"{"BatchItemResponse":[{"Purchase":{}}]}"#, None),
+            ("stripe", 429, &[], r#"{"error":{"code":"lock_timeout"}}"#, None),
+            ("stripe", 429, &[("stripe-rate-limited-reason", "global-rate")], "", Some((Reason::Burst, Some(1.0)))),
+            ("stripe", 429, &[("stripe-rate-limited-reason", "endpoint-concurrency")], "", Some((Reason::Concurrency, None))),
+            ("xero", 429, &[("x-rate-limit-problem", "day"), ("retry-after", "900")], "", Some((Reason::Daily, Some(900.0)))),
+            ("xero", 429, &[("x-rate-limit-problem", "appminute"), ("retry-after", "9")], "", Some((Reason::Minute, Some(9.0)))),
+            ("xero", 429, &[("x-rate-limit-problem", "concurrent")], "", Some((Reason::Concurrency, None))),
+        ]);
     }
 }

@@ -36,40 +36,15 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "django-rest-framework",
-                    429,
-                    &[],
-                    r#"{"detail":"Expected available in 40 seconds."}"#,
-                    Some((Reason::Minute, Some(40.0))),
-                ),
-                (
-                    "django-rest-framework",
-                    429,
-                    &[],
-                    r#"{"detail":"Expected available in 90 seconds."}"#,
-                    Some((Reason::Hourly, Some(90.0))),
-                ),
-                (
-                    "idportal",
-                    429,
-                    &[],
-                    r#"{"error_description":"50 requests per hour. Try again in 9 seconds."}"#,
-                    Some((Reason::Hourly, Some(9.0))),
-                ),
-                (
-                    "persona",
-                    429,
-                    &[("ratelimit-remaining", "0"), ("ratelimit-reset", "9")],
-                    "",
-                    Some((Reason::Minute, Some(9.0))),
-                ),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("django-rest-framework", 429, &[], r#"{"detail":"Expected available in 40 seconds."}"#, Some((Reason::Minute, Some(40.0)))),
+            ("django-rest-framework", 429, &[], r#"{"detail":"Expected available in 90 seconds."}"#, Some((Reason::Hourly, Some(90.0)))),
+            ("idportal", 429, &[], r#"{"error_description":"50 requests per hour. Try again in 9 seconds."}"#, Some((Reason::Hourly, Some(9.0)))),
+            ("persona", 429, &[("ratelimit-remaining", "0"), ("ratelimit-reset", "9")], "", Some((Reason::Minute, Some(9.0)))),
+        ]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{Provider, secs};
+use super::{Provider, Rule, Test, secs};
 use crate::rate_limit::{NamedWindow, Reason};
 
 pub(super) const PROVIDERS: &[Provider] = &[
@@ -43,6 +43,22 @@ pub(super) const PROVIDERS: &[Provider] = &[
             "https://developers.mailerlite.com/docs/#rate-limits",
         )
     },
+    // Answers 200; the code of the error tells which limit.
+    Provider {
+        hosts: &["*.mktorest.com"],
+        windows: &[NamedWindow::new(Reason::Burst, 100, secs(20))],
+        max_concurrency: NonZeroU32::new(10),
+        reads_success: true,
+        rules: &[
+            Rule::limit(Reason::Burst, &[Test::Field("errors.*.code", &["606"])]),
+            Rule::limit(Reason::Daily, &[Test::Field("errors.*.code", &["607"])]),
+            Rule::limit(Reason::Concurrency, &[Test::Field("errors.*.code", &["615"])]),
+        ],
+        ..Provider::named(
+            "marketo",
+            "https://experienceleague.adobe.com/en/docs/marketo-developer/marketo/rest/error-codes",
+        )
+    },
     Provider {
         hosts: &["api.sendgrid.com"],
         windows: &[NamedWindow::without_limit(Reason::Minute, secs(60))],
@@ -68,28 +84,19 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "klaviyo",
-                    429,
-                    &[("retry-after", "1")],
-                    "",
-                    Some((Reason::Burst, Some(1.0))),
-                ),
-                (
-                    "klaviyo",
-                    429,
-                    &[("retry-after", "40")],
-                    "",
-                    Some((Reason::Minute, Some(40.0))),
-                ),
-                ("mailchimp", 429, &[], "", Some((Reason::Concurrency, None))),
-                ("webflow", 429, &[], "", Some((Reason::Minute, Some(60.0)))),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("klaviyo", 429, &[("retry-after", "1")], "", Some((Reason::Burst, Some(1.0)))),
+            ("klaviyo", 429, &[("retry-after", "40")], "", Some((Reason::Minute, Some(40.0)))),
+            ("mailchimp", 429, &[], "", Some((Reason::Concurrency, None))),
+            ("marketo", 200, &[], r#"{"success":false,"errors":[{"code":"606"}]}"#, Some((Reason::Burst, Some(20.0)))),
+            ("marketo", 200, &[], r#"{"success":false,"errors":[{"code":"607"}]}"#, Some((Reason::Daily, None))),
+            ("marketo", 200, &[], r#"{"success":false,"errors":[{"code":"615"}]}"#, Some((Reason::Concurrency, None))),
+            ("marketo", 200, &[], r#"{"success":false,"errors":[{"code":"1004"}]}"#, None),
+            ("webflow", 429, &[], "", Some((Reason::Minute, Some(60.0)))),
+        ]);
     }
 }

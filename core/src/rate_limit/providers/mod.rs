@@ -36,7 +36,7 @@ pub use rule::{Outcome, Rule, Test};
 pub use time::{Midnight, Time};
 
 use super::clock::Clock;
-use super::policy::glob;
+use super::window::glob;
 use super::{Link, NamedWindow, Parser, Policy, Reason, Scope, Signal, Verdict};
 
 /// One provider. Make one of your own with [`Provider::named`] and struct update.
@@ -155,19 +155,20 @@ pub fn by_name(name: &str) -> Option<&'static Provider> {
         let mut index: Vec<_> = all()
             .flat_map(|provider| names(provider).map(move |name| (name, provider)))
             .collect();
-        index.sort_unstable_by_key(|(name, _)| *name);
+        index.sort_unstable_by_key(|(name, _)| by_length(name.as_bytes()));
         index
     });
-    let lower_case = |text: &str| {
-        text.bytes()
-            .map(|byte| byte.to_ascii_lowercase())
-            .collect::<Vec<u8>>()
-    };
-    let name = lower_case(name);
-    INDEX
-        .binary_search_by(|(own, _)| own.as_bytes().cmp(&name))
-        .ok()
-        .map(|at| INDEX[at].1)
+    // On the stack, and lengths before letters: this runs for every response.
+    let mut lower_case = [0; 32];
+    let lower_case = lower_case.get_mut(..name.len())?;
+    lower_case.copy_from_slice(name.as_bytes());
+    lower_case.make_ascii_lowercase();
+    let found = INDEX.binary_search_by_key(&by_length(lower_case), |(own, _)| by_length(own.as_bytes()));
+    found.ok().map(|at| INDEX[at].1)
+}
+
+fn by_length(name: &[u8]) -> (usize, &[u8]) {
+    (name.len(), name)
 }
 
 /// The provider that answers at this host (`acme.my.salesforce.com`), in any letter case. The longest pattern wins.

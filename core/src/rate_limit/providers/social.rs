@@ -219,164 +219,34 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "discord",
-                    429,
-                    &[("x-ratelimit-scope", "shared"), ("retry-after", "20")],
-                    "",
-                    Some((Reason::Unknown, Some(20.0))),
-                ),
-                (
-                    "discord",
-                    429,
-                    &[("x-ratelimit-scope", "user"), ("retry-after", "20")],
-                    "",
-                    Some((Reason::Burst, Some(20.0))),
-                ),
-                (
-                    "feishu",
-                    400,
-                    &[("x-ogw-ratelimit-reset", "3")],
-                    r#"{"code":99991400}"#,
-                    Some((Reason::Unknown, Some(3.0))),
-                ),
-                (
-                    "feishu",
-                    400,
-                    &[("x-ogw-ratelimit-reset", "3")],
-                    r#"{"code":99991663}"#,
-                    None,
-                ),
-                (
-                    "linkedin",
-                    200,
-                    &[],
-                    r#"{"a!":{"status":429,"message":"a throttle limit"}}"#,
-                    Some((Reason::Daily, Some(43_200.0))),
-                ),
-                ("linkedin", 200, &[], r#"{"a":{"status":429}}"#, None),
-                ("linkedin", 429, &[], "", Some((Reason::Daily, Some(43_200.0)))),
-                (
-                    "meta",
-                    400,
-                    &[(
-                        "x-business-use-case-usage",
-                        r#"{"1":[{"estimated_time_to_regain_access":2},{"estimated_time_to_regain_access":5}]}"#,
-                    )],
-                    r#"{"error":{"code":80004}}"#,
-                    Some((Reason::Hourly, Some(300.0))),
-                ),
-                (
-                    "meta",
-                    403,
-                    &[],
-                    r#"{"error":{"code":17}}"#,
-                    Some((Reason::Hourly, None)),
-                ),
-                ("meta", 400, &[], r#"{"error":{"code":100}}"#, None),
-                (
-                    "reddit",
-                    200,
-                    &[],
-                    r#"{"json":{"errors":[["RATELIMIT","a break","ratelimit"]],"ratelimit":90.0}}"#,
-                    Some((Reason::Minute, Some(90.0))),
-                ),
-                (
-                    "reddit",
-                    200,
-                    &[("x-ratelimit-remaining", "0")],
-                    r#"{"json":{"errors":[]}}"#,
-                    None,
-                ),
-                (
-                    "slack",
-                    429,
-                    &[("retry-after", "10")],
-                    "",
-                    Some((Reason::Minute, Some(10.0))),
-                ),
-                (
-                    "slack",
-                    200,
-                    &[("retry-after", "10")],
-                    r#"{"ok":false,"error":"ratelimited"}"#,
-                    Some((Reason::Unknown, Some(10.0))),
-                ),
-                ("slack", 200, &[], r#"{"ok":false,"error":"not_authed"}"#, None),
-                (
-                    "strava",
-                    429,
-                    &[
-                        ("x-ratelimit-limit", "100,1000"),
-                        ("x-ratelimit-usage", "101,1000"),
-                    ],
-                    "",
-                    Some((Reason::Daily, Some(43_200.0))),
-                ),
-                (
-                    "strava",
-                    429,
-                    &[
-                        ("x-readratelimit-limit", "100,1000"),
-                        ("x-readratelimit-usage", "5,1000"),
-                    ],
-                    "",
-                    Some((Reason::Daily, Some(43_200.0))),
-                ),
-                (
-                    "strava",
-                    429,
-                    &[
-                        ("x-ratelimit-limit", "100,1000"),
-                        ("x-ratelimit-usage", "101,500"),
-                    ],
-                    "",
-                    Some((Reason::Minute, Some(900.0))),
-                ),
-                (
-                    "x-twitter",
-                    429,
-                    &[("x-rate-limit-reset", "1796040030")],
-                    r#"{"title":"UsageCapExceeded"}"#,
-                    Some((Reason::Monthly, None)),
-                ),
-                (
-                    "x-twitter",
-                    420,
-                    &[("retry-after", "30")],
-                    "",
-                    Some((Reason::Minute, Some(30.0))),
-                ),
-                (
-                    "x-twitter",
-                    429,
-                    &[
-                        ("x-rate-limit-remaining", "0"),
-                        ("x-rate-limit-reset", "1796040030"),
-                    ],
-                    "",
-                    Some((Reason::Minute, Some(30.0))),
-                ),
-                (
-                    "zoom",
-                    429,
-                    &[("x-ratelimit-type", "Daily-limit")],
-                    "",
-                    Some((Reason::Daily, Some(43_200.0))),
-                ),
-                (
-                    "zoom",
-                    429,
-                    &[("x-ratelimit-type", "Per-second-limit")],
-                    "",
-                    Some((Reason::Burst, Some(1.0))),
-                ),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("discord", 429, &[("x-ratelimit-scope", "shared"), ("retry-after", "20")], "", Some((Reason::Unknown, Some(20.0)))),
+            ("discord", 429, &[("x-ratelimit-scope", "user"), ("retry-after", "20")], "", Some((Reason::Burst, Some(20.0)))),
+            ("feishu", 400, &[("x-ogw-ratelimit-reset", "3")], r#"{"code":99991400}"#, Some((Reason::Unknown, Some(3.0)))),
+            ("feishu", 400, &[("x-ogw-ratelimit-reset", "3")], r#"{"code":99991663}"#, None),
+            ("linkedin", 200, &[], r#"{"a!":{"status":429,"message":"a throttle limit"}}"#, Some((Reason::Daily, Some(43_200.0)))),
+            ("linkedin", 200, &[], r#"{"a":{"status":429}}"#, None),
+            ("linkedin", 429, &[], "", Some((Reason::Daily, Some(43_200.0)))),
+            ("meta", 400, &[("x-business-use-case-usage", r#"{"1":[{"estimated_time_to_regain_access":2},{"estimated_time_to_regain_access":5}]}"#)], r#"{"error":{"code":80004}}"#, Some((Reason::Hourly, Some(300.0)))),
+            ("meta", 403, &[], r#"{"error":{"code":17}}"#, Some((Reason::Hourly, None))),
+            ("meta", 400, &[], r#"{"error":{"code":100}}"#, None),
+            ("reddit", 200, &[], r#"{"json":{"errors":[["RATELIMIT","a break","ratelimit"]],"ratelimit":90.0}}"#, Some((Reason::Minute, Some(90.0)))),
+            ("reddit", 200, &[("x-ratelimit-remaining", "0")], r#"{"json":{"errors":[]}}"#, None),
+            ("slack", 429, &[("retry-after", "10")], "", Some((Reason::Minute, Some(10.0)))),
+            ("slack", 200, &[("retry-after", "10")], r#"{"ok":false,"error":"ratelimited"}"#, Some((Reason::Unknown, Some(10.0)))),
+            ("slack", 200, &[], r#"{"ok":false,"error":"not_authed"}"#, None),
+            ("strava", 429, &[("x-ratelimit-limit", "100,1000"), ("x-ratelimit-usage", "101,1000")], "", Some((Reason::Daily, Some(43_200.0)))),
+            ("strava", 429, &[("x-readratelimit-limit", "100,1000"), ("x-readratelimit-usage", "5,1000")], "", Some((Reason::Daily, Some(43_200.0)))),
+            ("strava", 429, &[("x-ratelimit-limit", "100,1000"), ("x-ratelimit-usage", "101,500")], "", Some((Reason::Minute, Some(900.0)))),
+            ("x-twitter", 429, &[("x-rate-limit-reset", "1796040030")], r#"{"title":"UsageCapExceeded"}"#, Some((Reason::Monthly, None))),
+            ("x-twitter", 420, &[("retry-after", "30")], "", Some((Reason::Minute, Some(30.0)))),
+            ("x-twitter", 429, &[("x-rate-limit-remaining", "0"), ("x-rate-limit-reset", "1796040030")], "", Some((Reason::Minute, Some(30.0)))),
+            ("zoom", 429, &[("x-ratelimit-type", "Daily-limit")], "", Some((Reason::Daily, Some(43_200.0)))),
+            ("zoom", 429, &[("x-ratelimit-type", "Per-second-limit")], "", Some((Reason::Burst, Some(1.0)))),
+        ]);
     }
 }

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 use crate::rate_limit::clock::{Clock, When};
 use crate::rate_limit::json::Json;
 use crate::rate_limit::parsers;
-use crate::rate_limit::value::{self, Unit};
+use crate::rate_limit::value::{self, Number, Unit};
 use crate::rate_limit::{Hint, Place, Signal, Source, Verdict};
 
 /// Where the time to come back is.
@@ -31,6 +31,9 @@ pub enum Time {
     Header(&'static str, Unit),
     /// In this header, which holds JSON, at this path.
     JsonHeader(&'static str, &'static str, Unit),
+    /// In this header, a list whose items start with a number in this unit (`60:error:organization, 2700:default`); the
+    /// longest.
+    HeaderList(&'static str, Unit),
     /// In the body, at this path.
     Field(&'static str, Unit),
     /// At the next midnight.
@@ -105,6 +108,20 @@ impl Time {
                 let hints =
                     times.filter_map(|when| Hint::in_header(when, clock, &HeaderName::try_from(name).ok()?));
                 hints.max_by_key(|hint| hint.wait)
+            }
+            Time::HeaderList(name, unit) => {
+                let number = |item: &str| {
+                    let item = item.trim_start();
+                    let end = item
+                        .find(|c: char| !c.is_ascii_digit() && c != '.')
+                        .unwrap_or(item.len());
+                    Number::parse(&item[..end])?.when(unit)
+                };
+                let times = signal.header(name)?.split(',').filter_map(number);
+                let header = HeaderName::try_from(name).ok()?;
+                times
+                    .filter_map(|when| Hint::in_header(when, clock, &header))
+                    .max_by_key(|hint| hint.wait)
             }
             Time::Field(path, unit) => {
                 let hint = Hint::new(value::when(&signal.field(path)?, unit)?, clock, Source::Body)?;

@@ -207,127 +207,30 @@ mod tests {
     use super::super::testing::check;
     use super::*;
 
+    // A row a line.
+    #[rustfmt::skip]
     #[test]
     fn rows() {
-        check(
-            PROVIDERS,
-            &[
-                (
-                    "airtable",
-                    429,
-                    &[],
-                    r#"{"errors":[{"error":"PUBLIC_API_BILLING_LIMIT_EXCEEDED"}]}"#,
-                    Some((Reason::Monthly, None)),
-                ),
-                ("airtable", 429, &[], "", Some((Reason::Burst, Some(30.0)))),
-                (
-                    "basecamp",
-                    429,
-                    &[("x-ratelimit", r#"{"until":"2026-11-30T12:00:08Z"}"#)],
-                    "",
-                    Some((Reason::Burst, Some(8.0))),
-                ),
-                (
-                    "connecteam",
-                    429,
-                    &[
-                        ("x-ratelimit-day-remaining", "0"),
-                        ("x-ratelimit-day-reset", "1796043600"),
-                    ],
-                    "",
-                    Some((Reason::Daily, Some(3600.0))),
-                ),
-                (
-                    "docusign",
-                    429,
-                    &[("x-ratelimit-reset", "1796043600")],
-                    r#"{"errorCode":"BURST_APIINVOCATION_LIMIT_EXCEEDED"}"#,
-                    Some((Reason::Burst, Some(30.0))),
-                ),
-                (
-                    "docusign",
-                    400,
-                    &[("x-ratelimit-reset", "1796043600")],
-                    r#"{"errorCode":"HOURLY_APIINVOCATION_LIMIT_EXCEEDED"}"#,
-                    Some((Reason::Hourly, Some(3600.0))),
-                ),
-                (
-                    "microsoft",
-                    429,
-                    &[("retry-after", "7")],
-                    r#"{"error":{"code":"0x80072322"}}"#,
-                    Some((Reason::Minute, Some(7.0))),
-                ),
-                (
-                    "microsoft",
-                    429,
-                    &[("retry-after", "7")],
-                    r#"{"error":{"code":"0x80072321"}}"#,
-                    Some((Reason::Cost, Some(7.0))),
-                ),
-                (
-                    "microsoft",
-                    429,
-                    &[("retry-after", "7")],
-                    r#"{"error":{"code":"0x80072326"}}"#,
-                    Some((Reason::Concurrency, Some(7.0))),
-                ),
-                (
-                    "microsoft",
-                    503,
-                    &[("retry-after", "7")],
-                    "Server Too Busy",
-                    Some((Reason::Unknown, Some(7.0))),
-                ),
-                ("microsoft", 503, &[], "Server Too Busy", None),
-                (
-                    "monday",
-                    200,
-                    &[],
-                    r#"{"errors":[{"extensions":{"code":"ComplexityException","retry_in_seconds":7}}]}"#,
-                    Some((Reason::Cost, Some(7.0))),
-                ),
-                (
-                    "monday",
-                    429,
-                    &[],
-                    r#"{"errors":[{"extensions":{"code":"DAILY_LIMIT_EXCEEDED"}}]}"#,
-                    Some((Reason::Daily, Some(43_200.0))),
-                ),
-                (
-                    "monday",
-                    429,
-                    &[],
-                    r#"{"errors":[{"extensions":{"code":"maxConcurrencyExceeded"}}]}"#,
-                    Some((Reason::Concurrency, None)),
-                ),
-                (
-                    "monday",
-                    200,
-                    &[],
-                    r#"{"data":{"code":"ComplexityException"}}"#,
-                    None,
-                ),
-                (
-                    "notion",
-                    429,
-                    &[("retry-after", "7")],
-                    "",
-                    Some((Reason::Burst, Some(7.0))),
-                ),
-                (
-                    "toggl",
-                    402,
-                    &[
-                        ("x-toggl-quota-remaining", "0"),
-                        ("x-toggl-quota-resets-in", "90"),
-                    ],
-                    "",
-                    Some((Reason::Hourly, Some(90.0))),
-                ),
-                ("toggl", 402, &[("x-toggl-quota-remaining", "5")], "", None),
-                ("trello", 429, &[], "", Some((Reason::Burst, Some(10.0)))),
-            ],
-        );
+        check(PROVIDERS, &[
+            ("airtable", 429, &[], r#"{"errors":[{"error":"PUBLIC_API_BILLING_LIMIT_EXCEEDED"}]}"#, Some((Reason::Monthly, None))),
+            ("airtable", 429, &[], "", Some((Reason::Burst, Some(30.0)))),
+            ("basecamp", 429, &[("x-ratelimit", r#"{"until":"2026-11-30T12:00:08Z"}"#)], "", Some((Reason::Burst, Some(8.0)))),
+            ("connecteam", 429, &[("x-ratelimit-day-remaining", "0"), ("x-ratelimit-day-reset", "1796043600")], "", Some((Reason::Daily, Some(3600.0)))),
+            ("docusign", 429, &[("x-ratelimit-reset", "1796043600")], r#"{"errorCode":"BURST_APIINVOCATION_LIMIT_EXCEEDED"}"#, Some((Reason::Burst, Some(30.0)))),
+            ("docusign", 400, &[("x-ratelimit-reset", "1796043600")], r#"{"errorCode":"HOURLY_APIINVOCATION_LIMIT_EXCEEDED"}"#, Some((Reason::Hourly, Some(3600.0)))),
+            ("microsoft", 429, &[("retry-after", "7")], r#"{"error":{"code":"0x80072322"}}"#, Some((Reason::Minute, Some(7.0)))),
+            ("microsoft", 429, &[("retry-after", "7")], r#"{"error":{"code":"0x80072321"}}"#, Some((Reason::Cost, Some(7.0)))),
+            ("microsoft", 429, &[("retry-after", "7")], r#"{"error":{"code":"0x80072326"}}"#, Some((Reason::Concurrency, Some(7.0)))),
+            ("microsoft", 503, &[("retry-after", "7")], "Server Too Busy", Some((Reason::Unknown, Some(7.0)))),
+            ("microsoft", 503, &[], "Server Too Busy", None),
+            ("monday", 200, &[], r#"{"errors":[{"extensions":{"code":"ComplexityException","retry_in_seconds":7}}]}"#, Some((Reason::Cost, Some(7.0)))),
+            ("monday", 429, &[], r#"{"errors":[{"extensions":{"code":"DAILY_LIMIT_EXCEEDED"}}]}"#, Some((Reason::Daily, Some(43_200.0)))),
+            ("monday", 429, &[], r#"{"errors":[{"extensions":{"code":"maxConcurrencyExceeded"}}]}"#, Some((Reason::Concurrency, None))),
+            ("monday", 200, &[], r#"{"data":{"code":"ComplexityException"}}"#, None),
+            ("notion", 429, &[("retry-after", "7")], "", Some((Reason::Burst, Some(7.0)))),
+            ("toggl", 402, &[("x-toggl-quota-remaining", "0"), ("x-toggl-quota-resets-in", "90")], "", Some((Reason::Hourly, Some(90.0)))),
+            ("toggl", 402, &[("x-toggl-quota-remaining", "5")], "", None),
+            ("trello", 429, &[], "", Some((Reason::Burst, Some(10.0)))),
+        ]);
     }
 }

@@ -1,6 +1,6 @@
 //! Says in words what a provider's answer means.
 //!
-//!     curl -si https://api.github.com/user | cargo run --example explain -- github
+//!     curl -si https://api.github.com/user | cargo run --bin explain -- github
 //!
 //! Reads a raw HTTP response on standard input, as `curl -si` prints it. The provider's name is optional. With
 //! `--received-at 2026-09-28T12:00:00Z` the response counts as received then, else now. Bad input ends with a message and

@@ -3,22 +3,11 @@
 #![allow(clippy::expect_used)]
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-
-/// Examples are built beside the folder of the test binaries.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().expect("this test");
-    let target = test
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("a target folder");
-    target.join("examples").join("explain")
-}
 
 /// Status, standard output, standard error.
 fn run(arguments: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
-    let mut child = Command::new(program())
+    let mut child = Command::new(env!("CARGO_BIN_EXE_explain"))
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

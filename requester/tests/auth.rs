@@ -1,0 +1,271 @@
+//! How calls show who they come from, and how tokens are renewed.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{Reply, Server, Setup, error, noon, secrets, send};
+use frigg_core::rate_limit::Reason;
+use frigg_requester::secrecy::ExposeSecret as _;
+use frigg_requester::{Auth, BoxError, CredentialStore, MemoryStore, Notice, OAuth2, Token};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+fn token(access: &str) -> Reply {
+    Reply::json(
+        200,
+        &json!({"access_token": access, "token_type": "bearer", "expires_in": 3600}),
+    )
+}
+
+#[tokio::test]
+async fn fixed_credentials_are_sent_as_providers_take_them() {
+    for (auth, header, value) in [
+        (
+            Auth::bearer("s3cr3t-token"),
+            "authorization",
+            "Bearer s3cr3t-token",
+        ),
+        (
+            Auth::basic("s3cr3t-user", "pa55"),
+            "authorization",
+            "Basic czNjcjN0LXVzZXI6cGE1NQ==",
+        ),
+        (
+            Auth::header("X-Api-Key-2", "s3cr3t-key"),
+            "x-api-key-2",
+            "s3cr3t-key",
+        ),
+    ] {
+        secrets::assert_none(&format!("{auth:?}"));
+        let setup = Setup::script([Reply::status(404)]);
+        error(send(&setup.builder().auth(auth).build().unwrap(), "GET").await);
+        assert_eq!(setup.server.seen()[0].header(header), Some(value));
+    }
+    let setup = Setup::script([Reply::status(404)]);
+    let requester = setup
+        .builder()
+        .auth(Auth::query("api_token", "s3cr3t&=key"))
+        .build()
+        .unwrap();
+    let error = error(requester.get("/v1").query(&[("a", "b")]).send().await);
+    assert_eq!(setup.server.seen()[0].target, "/v1?a=b&api_token=s3cr3t%26%3Dkey");
+    assert!(
+        error
+            .url()
+            .as_str()
+            .ends_with("/v1?a=REDACTED&api_token=REDACTED")
+    );
+    // A call's own word counts.
+    let setup = Setup::script([Reply::status(200)]);
+    setup
+        .requester()
+        .get("/")
+        .header("authorization", "Custom s3cr3t")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        setup.server.seen()[0].header("authorization"),
+        Some("Custom s3cr3t")
+    );
+}
+
+#[tokio::test]
+async fn a_fixed_credential_that_is_refused_is_not_tried_again() {
+    let setup = Setup::script([Reply::status(401).body(secrets::BODY)]);
+    let error = error(setup.get().await);
+    assert!(error.is_unauthorized() && error.is_permanent());
+    assert_eq!(setup.server.calls(), 1);
+    let [Notice::InvalidAuth { module, status }] = &setup.notices.heard()[..] else {
+        panic!("one notice")
+    };
+    assert_eq!((module.as_str(), *status), ("acme", 401));
+}
+
+#[tokio::test]
+async fn each_grant_asks_in_its_own_way() {
+    let stored = Token::new("old")
+        .with_refresh("s3cr3t-refresh")
+        .with_expiry(noon());
+    type Make = fn(String) -> OAuth2;
+    let grants: [(Make, &[&str]); 3] = [
+        (
+            |url| {
+                OAuth2::client_credentials(url, "app", secrets::CLIENT)
+                    .with_scope("contacts")
+                    .with_param("audience", "crm")
+            },
+            &["grant_type=client_credentials", "scope=contacts", "audience=crm"],
+        ),
+        (
+            |url| OAuth2::refresh_token(url, "app", secrets::CLIENT),
+            &["grant_type=refresh_token", "refresh_token=s3cr3t-refresh"],
+        ),
+        (
+            |url| OAuth2::password(url, "app", secrets::CLIENT, "s3cr3t-user", "pa55"),
+            &["grant_type=password", "username=s3cr3t-user", "password=pa55"],
+        ),
+    ];
+    for (make, parts) in grants {
+        for in_body in [false, true] {
+            let endpoint = Server::start(|_| token("s3cr3t-new"));
+            let store = Arc::new(MemoryStore::default());
+            store.put("crm", stored.clone());
+            let mut oauth2 = make(endpoint.url()).with_store(Arc::clone(&store) as _, "crm");
+            if in_body {
+                oauth2 = oauth2.with_secret_in_body();
+            }
+            secrets::assert_none(&format!("{oauth2:?} {:?} {store:?}", store.get("crm")));
+            let setup = Setup::script([Reply::status(200), Reply::status(200)]);
+            let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+            send(&requester, "GET").await.unwrap();
+            send(&requester, "GET").await.unwrap();
+            let seen = endpoint.seen();
+            assert_eq!(seen.len(), 1, "the token is kept");
+            for part in parts {
+                assert!(seen[0].body.contains(part), "{part}");
+            }
+            assert_eq!(seen[0].body.contains("client_secret=s3cr3t-client"), in_body);
+            assert_eq!(seen[0].header("authorization").is_some(), !in_body);
+            assert_eq!(
+                setup.server.seen()[1].header("authorization"),
+                Some("Bearer s3cr3t-new")
+            );
+            assert_eq!(store.get("crm").unwrap().access.expose_secret(), "s3cr3t-new");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_limit_at_the_token_endpoint_stays_a_limit() {
+    let endpoint = Server::script([Reply::status(429).with("retry-after", "400").body(secrets::BODY)]);
+    let setup = Setup::script([]);
+    let oauth2 = OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT);
+    let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+    let error = error(send(&requester, "POST").await);
+    let limit = error.rate_limited().expect("a limit").limit();
+    assert_eq!(limit.retry_at, Some(noon() + Duration::from_secs(400)));
+    assert_eq!(
+        (limit.wait, limit.module.as_deref()),
+        (Some(Duration::from_secs(400)), Some("acme"))
+    );
+    assert_eq!((limit.reason, limit.status), (Reason::Unknown, Some(429)));
+    assert!(matches!(setup.notices.heard()[..], [Notice::RateLimited(_)]));
+    assert_eq!((setup.server.calls(), error.body_excerpt()), (0, &b""[..]));
+}
+
+#[tokio::test]
+async fn what_is_no_token_invalidates_nothing() {
+    for reply in [
+        Reply::status(500).body(r#"{"error":"invalid_grant"}"#),
+        Reply::status(403),
+        Reply::status(200).body(r#"{"access_token":["s3cr3t"]}"#),
+        Reply::status(200).body("s3cr3t"),
+        Reply::Reset,
+        Reply::Hang,
+    ] {
+        let endpoint = Server::script([reply.clone(), token("new")]);
+        let setup = Setup::script([Reply::status(200)]);
+        let oauth2 = OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT);
+        let requester = setup
+            .builder()
+            .timeout(Duration::from_millis(200))
+            .auth(Auth::oauth2(oauth2))
+            .build()
+            .unwrap();
+        let error = error(send(&requester, "GET").await);
+        assert!(
+            !error.is_permanent() && !error.is_unauthorized() && !error.is_rate_limited(),
+            "{reply:?}: {error}"
+        );
+        assert_eq!(setup.notices.heard(), []);
+        // The credential works as soon as the endpoint does.
+        send(&requester, "GET").await.unwrap();
+    }
+}
+
+/// A store that is down.
+struct Down;
+
+impl CredentialStore for Down {
+    fn load<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<Token>, BoxError>> {
+        Box::pin(async { Err("fault-load".into()) })
+    }
+
+    fn save<'a>(&'a self, _: &'a str, _: &'a Token) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async { Err("fault-save".into()) })
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_stops_nothing() {
+    let endpoint = Server::script([token("s3cr3t-new")]);
+    let setup = Setup::script([Reply::status(200)]);
+    let oauth2 =
+        OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT).with_store(Arc::new(Down), "crm");
+    let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+    send(&requester, "GET").await.unwrap();
+    let lines = setup.logs.named("module.acme.credential_store_failed");
+    let operations: Vec<_> = lines.iter().map(|line| line["operation"].as_str()).collect();
+    assert_eq!(operations, [Some("load"), Some("save")]);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_written_does_not_bring_old_tokens_back() {
+    /// Reads the tokens from before, whatever is saved.
+    struct Stale;
+    impl CredentialStore for Stale {
+        fn load<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<Token>, BoxError>> {
+            Box::pin(async { Ok(Some(Token::new("t1").with_refresh("r1"))) })
+        }
+        fn save<'a>(&'a self, _: &'a str, _: &'a Token) -> BoxFuture<'a, Result<(), BoxError>> {
+            Box::pin(async { Err("read only".into()) })
+        }
+    }
+    let rotate = |to: &str| {
+        let body = json!({"access_token": format!("t{to}"), "refresh_token": format!("r{to}"), "token_type": "bearer"});
+        Reply::json(200, &body)
+    };
+    let endpoint = Server::script([rotate("2"), rotate("3")]);
+    let setup = Setup::with(Server::start(|seen| match seen.header("authorization") {
+        Some("Bearer t3") => Reply::status(200),
+        _ => Reply::status(401),
+    }));
+    let oauth2 =
+        OAuth2::refresh_token(endpoint.url(), "app", secrets::CLIENT).with_store(Arc::new(Stale), "crm");
+    let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+    send(&requester, "GET").await.unwrap();
+    let used: Vec<bool> = endpoint
+        .seen()
+        .iter()
+        .map(|seen| seen.body.contains("refresh_token=r2"))
+        .collect();
+    assert_eq!(used, [false, true]);
+}
+
+#[tokio::test]
+async fn a_post_is_repeated_after_a_401() {
+    let endpoint = Server::script([token("new")]);
+    let setup = Setup::script([Reply::status(401), Reply::status(201)]);
+    let oauth2 =
+        OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT).with_token(Token::new("old"));
+    let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+    send(&requester, "POST").await.unwrap();
+    let seen = setup.server.seen();
+    assert_eq!((seen.len(), &seen[0].body), (2, &seen[1].body));
+    assert!(setup.clock.sleeps_ms().is_empty());
+}
+
+#[tokio::test]
+async fn without_a_refresh_token_there_is_nothing_to_renew_with() {
+    let setup = Setup::script([]);
+    let oauth2 = OAuth2::refresh_token("http://127.0.0.1:9/token", "app", secrets::CLIENT);
+    let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+    let error = error(send(&requester, "GET").await);
+    assert!(
+        error.is_permanent() && error.to_string().ends_with("there is no refresh token"),
+        "{error}"
+    );
+}
