@@ -36,6 +36,7 @@ struct Figures {
 /// Runs an invocation and gives its output, with the lines to write.
 pub(crate) async fn collect<F: Future>(
     function: &str,
+    request_id: &str,
     now: Timestamp,
     invocation: F,
 ) -> (F::Output, Vec<String>) {
@@ -45,7 +46,7 @@ pub(crate) async fn collect<F: Future>(
         (output, figures)
     });
     let (output, figures) = scope.await;
-    (output, lines(function, now, &figures))
+    (output, lines(function, request_id, now, &figures))
 }
 
 /// Counts a record's outcome by the event that tells of it. `capped` when the caps were what ended it.
@@ -91,7 +92,7 @@ fn lock(figures: &Mutex<Figures>) -> std::sync::MutexGuard<'_, Figures> {
     figures.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lines(function: &str, now: Timestamp, figures: &Figures) -> Vec<String> {
+fn lines(function: &str, request_id: &str, now: Timestamp, figures: &Figures) -> Vec<String> {
     let mut lines = Vec::new();
     let mut times = [
         ("HandlerMs", &figures.handler_ms),
@@ -112,6 +113,7 @@ fn lines(function: &str, now: Timestamp, figures: &Figures) -> Vec<String> {
             metrics.push(json!({ "Name": name, "Unit": "Milliseconds" }));
             line.insert(name.to_owned(), json!(values));
         }
+        line.insert("requestId".to_owned(), json!(request_id));
         line.insert("FunctionName".to_owned(), json!(function));
         line.insert("Mechanism".to_owned(), json!(mechanism));
         line.insert("Module".to_owned(), json!(module));
@@ -137,7 +139,7 @@ mod tests {
 
     async fn collected(f: impl FnOnce()) -> Vec<Value> {
         let now = Timestamp::from_millisecond(1_790_000_000_000).unwrap();
-        let ((), lines) = collect("jobs", now, async { f() }).await;
+        let ((), lines) = collect("jobs", "r-1", now, async { f() }).await;
         lines.iter().map(|line| line.parse().unwrap()).collect()
     }
 
@@ -158,6 +160,7 @@ mod tests {
                 "Deferred": 3,
                 "HandlerMs": [20, 20, 20],
                 "DeferralLatenessMs": [150],
+                "requestId": "r-1",
                 "FunctionName": "jobs",
                 "Mechanism": "delay",
                 "Module": "crm",

@@ -12,8 +12,8 @@ use aws_smithy_http_client::test_util::capture_request;
 use frigg_core::delivery::QueueArn;
 use frigg_core::time;
 use frigg_worker::Config;
-use frigg_worker::aws::{Aws, AwsScheduler};
 use frigg_worker::ports::{ScheduleRequest, ScheduleTarget, Scheduler};
+use frigg_worker::{Aws, AwsScheduler};
 use serde_json::{Value, json};
 use support::Outcome;
 
@@ -23,8 +23,7 @@ fn cases_infra() {
         match case["op"].as_str().unwrap_or_default() {
             "schedule_request" => schedule_request(case),
             "scheduler_client" | "queue_client" => Outcome::Skipped(
-                "the clients are built from the process's environment, which a test cannot set; local_aws.rs and the end-to-end \
-                 tests run workers with AWS_ENDPOINT",
+                "the clients are built from the environment of a process: wire_aws/environment.rs runs one for each",
             ),
             "scheduler_provisioned" | "scheduler_environment" => {
                 Outcome::Skipped("the scheduler is a parameter of the stack, not found out from integrations")

@@ -37,7 +37,8 @@ async fn invoke<C: Consumer>(
         .process(event.payload.records, deadline, &())
         .instrument(span);
     let function = &event.context.env_config.function_name;
-    let (answer, lines) = metrics::collect(function, pipe.effects.clock.now(), batch).await;
+    let request = &event.context.request_id;
+    let (answer, lines) = metrics::collect(function, request, pipe.effects.clock.now(), batch).await;
     for line in lines {
         // Nothing can be done about a closed standard output.
         let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
