@@ -8,8 +8,6 @@ CARGO ?= cargo
 LOCAL_AWS := localstack/local-aws
 # Cases that the runners read instead of the project's own: `make cases CASES_DIR=../other/cases`
 CASES_DIR ?=
-# The test binaries that `make test-localstack` runs.
-LOCALSTACK_TESTS ?= emulator
 # `make demo ARGS="--svg picture.svg"`
 ARGS ?=
 
@@ -19,8 +17,9 @@ help: ## This list
 
 .PHONY: demo
 demo: ## 30 messages through two Lambda functions and a rate-limited provider, live, in about two minutes (ARGS="--help")
-	@$(CARGO) build --bin demo --bin contact-sync
-	@$(CARGO) run --quiet --bin demo -- $(ARGS)
+	@$(CARGO) build -p frigg-tests -p frigg-worker --features frigg-worker/http-worker --bin demo --bin frigg-worker
+	@target=$$($(CARGO) metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'); \
+		exec "$$target/debug/demo" $(ARGS)
 
 .PHONY: test
 test: ## Every test; the emulators are started and stopped by the tests
@@ -68,7 +67,9 @@ test-localstack: ## The tests of the tiers against LocalStack
 	else \
 		unset AWS_ENDPOINT_URL; \
 	fi; \
-	FRIGG_TEST_FLAVOUR=localstack $(CARGO) test --workspace $(addprefix --test ,$(LOCALSTACK_TESTS))
+	export FRIGG_TEST_FLAVOUR=localstack; \
+	$(CARGO) test --workspace --test emulator; \
+	$(CARGO) test --workspace --test end_to_end -- tier_
 
 # ---- AWS. WORKER is the program, SERVICE and STAGE make the stack's name; infra/stages/<stage>.json holds the template's
 # parameters. Credentials and region are those of the AWS CLI. YES=1 goes on without asking. More: docs/deploy.md

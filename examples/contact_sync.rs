@@ -3,8 +3,13 @@
 //! Each message names an account and a contact: `{"account":"acme","id":7}`. `PROVIDER_URL` says where the CRM is.
 //! When it answers 429, the message goes back to the queue and comes again when the CRM will have it.
 
-use frigg_worker::{HandlerError, Job, Worker, handler_fn};
+use frigg_requester::Requester;
+use frigg_worker::{Handler, HandlerError, Job, Worker};
 use serde::Deserialize;
+
+struct ContactSync {
+    crm: Requester,
+}
 
 #[derive(Deserialize)]
 struct SyncContact {
@@ -12,30 +17,21 @@ struct SyncContact {
     id: u64,
 }
 
+impl Handler for ContactSync {
+    type Message = SyncContact;
+    type Error = HandlerError;
+
+    async fn handle(&self, job: Job<SyncContact>) -> Result<(), HandlerError> {
+        let SyncContact { account, id } = &job.message;
+        // A refusal travels through `?` and puts the message back until its time; a 404 ends it; a 500 is tried again.
+        self.crm.get(&format!("/{account}/contacts/{id}")).send().await?;
+        Ok(())
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let crm = reqwest::Client::new();
     let url = std::env::var("PROVIDER_URL").map_err(|_| "PROVIDER_URL is not set: where is the CRM?")?;
-    let handler = handler_fn(move |job: Job<SyncContact>| {
-        let SyncContact { account, id } = job.message;
-        let call = crm
-            .get(format!("{url}/{account}/contacts/{id}"))
-            // In the CRM's logs and in ours, a call and its message can be told to belong together.
-            .header("x-request-id", &job.delivery.message_id);
-        async move {
-            let response = call.send().await?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            let body = response.bytes().await?;
-            // One `?` puts the message back until the provider's time.
-            frigg_worker::read_limit(status.as_u16(), &headers, &body, None).check()?;
-            if status.is_client_error() {
-                return Err(HandlerError::permanent(format!("the CRM answers {status}")));
-            }
-            if !status.is_success() {
-                return Err(format!("the CRM answers {status}").into());
-            }
-            Ok::<(), HandlerError>(())
-        }
-    });
-    Ok(Worker::from_env(handler).await?.run().await?)
+    let crm = Requester::new(url)?;
+    Ok(Worker::from_env(ContactSync { crm }).await?.run().await?)
 }

@@ -15,14 +15,23 @@ async fn main() -> Result<(), Error> {
     run(service_fn(|request: Request| async move {
         let deadline = i64::try_from(request.lambda_context().deadline)?;
         let scope = Scope::http_handler(Timestamp::from_millisecond(deadline)?);
-        let id = request.query_string_parameters().first("id").unwrap_or("1").to_owned();
+        let id = request
+            .query_string_parameters()
+            .first("id")
+            .unwrap_or("1")
+            .to_owned();
         Ok::<_, Error>(answer(scope.run(contact(crm, &id)).await))
     }))
     .await
 }
 
 async fn contact(crm: &Requester, id: &str) -> Result<String, FetchError> {
-    crm.get("/contacts").query(&[("id", id)]).send().await?.text().await
+    crm.get("/contacts")
+        .query(&[("id", id)])
+        .send()
+        .await?
+        .text()
+        .await
 }
 
 fn answer(contact: Result<String, FetchError>) -> Response<Body> {
@@ -31,7 +40,9 @@ fn answer(contact: Result<String, FetchError>) -> Response<Body> {
         Err(error) => error,
     };
     match error.rate_limited() {
-        Some(limited) => http_answer(limited.limit(), Clock::system().now()).map(|()| limited.to_string().into()),
+        Some(limited) => {
+            http_answer(limited.limit(), Clock::system().now()).map(|()| limited.to_string().into())
+        }
         None => {
             let mut answer = Response::new("the CRM does not answer as it should".into());
             *answer.status_mut() = http::StatusCode::BAD_GATEWAY;
@@ -62,8 +73,16 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_is_passed_on() {
         for (given, status, retry_after) in [
-            ("HTTP/1.1 429 -\r\nretry-after: 60\r\ncontent-length: 0\r\n\r\n", 429, Some("60")),
-            ("HTTP/1.1 503 -\r\nretry-after: 90\r\ncontent-length: 0\r\n\r\n", 503, Some("90")),
+            (
+                "HTTP/1.1 429 -\r\nretry-after: 60\r\ncontent-length: 0\r\n\r\n",
+                429,
+                Some("60"),
+            ),
+            (
+                "HTTP/1.1 503 -\r\nretry-after: 90\r\ncontent-length: 0\r\n\r\n",
+                503,
+                Some("90"),
+            ),
             ("HTTP/1.1 404 -\r\ncontent-length: 0\r\n\r\n", 502, None),
             ("HTTP/1.1 200 -\r\ncontent-length: 2\r\n\r\nok", 200, None),
         ] {
@@ -71,7 +90,10 @@ mod tests {
             let scope = Scope::http_handler(Clock::system().now() + jiff::SignedDuration::from_secs(29));
             let answer = answer(scope.run(contact(&crm, "7")).await);
             assert_eq!(answer.status(), status);
-            let header = answer.headers().get("retry-after").map(|value| value.to_str().unwrap());
+            let header = answer
+                .headers()
+                .get("retry-after")
+                .map(|value| value.to_str().unwrap());
             assert_eq!(header, retry_after);
         }
     }

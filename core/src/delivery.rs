@@ -89,12 +89,22 @@ pub struct MessageAttribute {
 }
 
 /// The value of a [`MessageAttribute`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum AttributeValue {
     /// A string, or a number as text.
     Text(String),
     /// Bytes.
     Binary(Vec<u8>),
+}
+
+/// Its length: a value can be a secret of the sender's.
+impl fmt::Debug for AttributeValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttributeValue::Text(text) => write!(f, "Text({} bytes)", text.len()),
+            AttributeValue::Binary(bytes) => write!(f, "Binary({} bytes)", bytes.len()),
+        }
+    }
 }
 
 /// Tells how much time the batch has left. Injected, so that `core` reads no clock.

@@ -11,6 +11,9 @@ use crate::report::clean;
 
 /// A message has at most ten attributes. The sender's own come first; reasons take what is free.
 const MAX_ATTRIBUTES: usize = 10;
+/// SQS's limit on a message, attributes included. A reason that does not fit is left to the log: with it the copy would
+/// be refused each time.
+const MAX_BYTES: usize = 1 << 20;
 
 /// The message as its sender wrote it, without `_frigg`, so that a redrive starts afresh.
 pub(crate) fn copy(record: &Record, burial: &Burial, error: &HandlerError, target: &QueueArn) -> SendRequest {
@@ -47,11 +50,14 @@ pub(crate) fn copy(record: &Record, burial: &Burial, error: &HandlerError, targe
             } else {
                 "String"
             };
+            let size = value.len();
             let attribute = MessageAttribute {
                 data_type: data_type.to_owned(),
                 value: AttributeValue::Text(value),
             };
-            copy.attributes.insert(name.to_owned(), attribute);
+            if copy.bytes() + name.len() + data_type.len() + size <= MAX_BYTES {
+                copy.attributes.insert(name.to_owned(), attribute);
+            }
         }
     }
     copy

@@ -48,15 +48,17 @@ pub(crate) fn bad_setting(bad: &BadValue) {
 fn levels(variable: impl Fn(&str) -> Option<String>) -> (Targets, Vec<BadValue>) {
     let mut bad = Vec::new();
     let mut read = |name: &'static str, parse: fn(&str) -> Option<Targets>| {
-        let text = variable(name)?.trim().to_owned();
+        // Empty is unset; as a level it would mean ERROR.
+        let text = variable(name).map(|text| text.trim().to_owned());
+        let text = text.filter(|text| !text.is_empty())?;
         let levels = parse(&text);
-        if levels.is_none() && !text.is_empty() {
+        if levels.is_none() {
             bad.push(BadValue::new(name, &text, "INFO"));
         }
         levels
     };
     let everything = |level: LevelFilter| Targets::new().with_default(level);
-    let rust_log = read("RUST_LOG", |text| text.parse().ok().filter(|_| !text.is_empty()));
+    let rust_log = read("RUST_LOG", |text| text.parse().ok());
     // A name that is no level would be a target here, and silence all others.
     let of_lambda = read("AWS_LAMBDA_LOG_LEVEL", |text| {
         let fatal = text.eq_ignore_ascii_case("fatal");
@@ -211,7 +213,3 @@ impl Visit for Fields {
         self.set(field, format!("{value:?}").into());
     }
 }
-
-#[cfg(test)]
-#[path = "log_tests.rs"]
-mod tests;

@@ -457,10 +457,13 @@ async fn a_schedules_input_cannot_be_substituted() {
     );
 }
 
+/// Puts metadata on a message.
+type Put = fn(&mut SqsMessage);
+
 #[tokio::test(start_paused = true)]
 async fn a_schedule_carries_metadata_by_the_universal_target() {
     let queue = ScheduleTarget::Queue("arn:aws:sqs:eu-west-1:111111111111:jobs".to_owned());
-    let laden: [(&str, fn(&mut SqsMessage), Value); 4] = [
+    let laden: [(&str, Put, Value); 4] = [
         ("nothing", |_| {}, Value::Null),
         (
             "a binary attribute",

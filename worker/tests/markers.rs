@@ -2,15 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use frigg_worker::core::delivery::{AttributeValue, MessageAttribute};
 use frigg_worker::core::marker::Permanent;
 use frigg_worker::core::rate_limit::{RateLimited, Reason};
-use frigg_worker::{BoxError, HandlerError};
+use frigg_worker::ports::{ScheduleRequest, ScheduleTarget, SendRequest};
+use frigg_worker::{BoxError, Delivery, HandlerError, Job, Message, Raw};
 use jiff::Timestamp;
 
 fn retry_at() -> Timestamp {
@@ -262,4 +265,52 @@ fn an_error_is_one_line_without_repetitions() {
     let text = "while syncing: the sync failed: rate limited (daily), not before 2026-09-28T23:00:00.000Z";
     assert_eq!(error.to_string(), text);
     assert_eq!(format!("{error:?}"), format!("HandlerError(Marked: {text})"));
+}
+
+/// Bodies and values of attributes are in no text that could reach a log.
+#[test]
+fn nothing_prints_a_body_or_an_attribute() {
+    const SECRET: &str = "s3cr3t";
+    let attribute = |value| MessageAttribute {
+        data_type: "String".to_owned(),
+        value,
+    };
+    let attributes = HashMap::from([
+        (
+            "text".to_owned(),
+            attribute(AttributeValue::Text(SECRET.to_owned())),
+        ),
+        (
+            "bytes".to_owned(),
+            attribute(AttributeValue::Binary(SECRET.as_bytes().to_vec())),
+        ),
+    ]);
+    let mut copy = SendRequest::new(SECRET, 0);
+    copy.attributes = attributes.clone();
+    let mut delivery = Delivery::default();
+    delivery.message_attributes = attributes;
+    let schedule = ScheduleRequest {
+        name: "n".to_owned(),
+        group: "g".to_owned(),
+        at: retry_at(),
+        region: "eu-west-1".to_owned(),
+        target: ScheduleTarget::SendMessage,
+        role_arn: "r".to_owned(),
+        input: SECRET.to_owned(),
+        dead_letter_arn: None,
+    };
+    let undecoded = <u32 as Message>::decode(&format!("{SECRET:?}")).unwrap_err();
+    let unwrapped: HandlerError = undecoded.clone().into();
+    for text in [
+        format!("{copy:?}"),
+        format!("{schedule:?}"),
+        format!("{delivery:?}"),
+        format!("{:?}", Job::new(Raw(SECRET.to_owned()), delivery.clone())),
+        format!("{undecoded:?} {undecoded}"),
+        format!("{unwrapped:?} {unwrapped}"),
+    ] {
+        assert!(!text.contains(SECRET), "{text}");
+        // Nor byte by byte.
+        assert!(!text.contains("115, 51"), "{text}");
+    }
 }

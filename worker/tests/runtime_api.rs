@@ -2,20 +2,23 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use frigg_worker::Clock;
+use frigg_worker::testing::FakeSqs;
+use frigg_worker::{Clock, HandlerError, Job, RateLimited, Worker, handler_fn};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// A test that waits longer than this for the process has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const IS_WORKER: &str = "OBEDIENT_PROCESS";
 
 /// `response` or `error`, and the bytes posted there.
 type Posted = (String, String);
@@ -27,7 +30,7 @@ struct Function {
 }
 
 impl Function {
-    /// Starts the example and offers it these events, one after the other, each with so much time.
+    /// Starts the worker and offers it these events, one after the other, each with so much time.
     fn start(events: &[Value], time: Duration, log: &str) -> Function {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -41,8 +44,7 @@ impl Function {
                 std::thread::spawn(move || serve(stream.unwrap(), &events, time, &posts));
             }
         });
-        let mut process = Command::new(bootstrap())
-            .env_clear()
+        let mut process = bootstrap()
             .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
             .env("AWS_LAMBDA_FUNCTION_NAME", "obedient")
             .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
@@ -56,8 +58,8 @@ impl Function {
             .spawn()
             .unwrap();
         // Read at once: a full pipe would stop the process.
-        let out = BufReader::new(process.stdout.take().unwrap());
-        let log = std::thread::spawn(move || out.lines().map(Result::unwrap).collect());
+        let out = process.stdout.take().unwrap();
+        let log = std::thread::spawn(move || log_lines(out));
         Function { process, posted, log }
     }
 
@@ -74,26 +76,70 @@ impl Function {
     }
 }
 
-/// The example is built beside the tests; alone, a test builds it.
-fn bootstrap() -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let path = exe.parent().unwrap().parent().unwrap().join("examples/obedient");
-    if !path.exists() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args([
-            "build",
-            "--quiet",
-            "--package",
-            "frigg-worker",
-            "--example",
-            "obedient",
-        ]);
-        if !cfg!(debug_assertions) {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success());
+/// This very test program, told to be the worker.
+fn bootstrap() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "obedient_process", "--nocapture"])
+        .env_clear()
+        .env(IS_WORKER, "1");
+    command
+}
+
+/// Does what a message says. A test of its own only by name: it is the process that the others start.
+#[test]
+fn obedient_process() {
+    if std::env::var_os(IS_WORKER).is_none() {
+        return;
     }
-    path
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let ended = runtime.block_on(async {
+        let worker = Worker::from_env(handler_fn(obey)).await?;
+        worker.with_sqs(Arc::new(FakeSqs::default())).run().await
+    });
+    if let Err(error) = ended {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+#[derive(Deserialize)]
+struct Order {
+    #[expect(dead_code, reason = "a body without it does not decode")]
+    id: u64,
+    #[serde(default)]
+    after_ms: u64,
+    #[serde(default)]
+    what: What,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+enum What {
+    #[default]
+    Ok,
+    Error,
+    Panic,
+    Limited,
+}
+
+async fn obey(job: Job<Order>) -> Result<(), HandlerError> {
+    tokio::time::sleep(Duration::from_millis(job.message.after_ms)).await;
+    match job.message.what {
+        What::Ok => Ok(()),
+        What::Error => Err("told to fail".into()),
+        What::Panic => panic!("told to panic"),
+        What::Limited => Err(RateLimited::after(Clock::system().now(), Duration::from_secs(30)).into()),
+    }
+}
+
+/// The log lines of an output that the test harness writes to as well.
+fn log_lines(out: impl Read) -> Vec<String> {
+    let lines = BufReader::new(out).lines().map(Result::unwrap);
+    lines.filter(|line| line.starts_with('{')).collect()
 }
 
 fn serve(stream: TcpStream, events: &Mutex<Vec<String>>, time: Duration, posts: &Sender<Posted>) {
@@ -342,24 +388,19 @@ fn security_05_no_body_is_logged_at_any_level() {
 
 #[test]
 fn a_bad_setting_is_one_warning_and_its_default_rules() {
-    let mut process = Command::new(bootstrap())
-        .env_clear()
+    let mut process = bootstrap()
         .env("FRIGG_CONCURRENCY", "ten")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut out, mut err) = (String::new(), String::new());
-    process.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    let lines = log_lines(process.stdout.take().unwrap());
+    let mut err = String::new();
     process.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert!(!process.wait().unwrap().success());
     assert!(err.contains("FRIGG_QUEUE_URL"), "{err}");
-    let lines: Vec<Value> = out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(lines.len(), 1, "{out}");
-    let line = &lines[0];
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let line: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!(
         (&line["level"], &line["eventName"]),
         (&json!("WARN"), &json!("frigg.worker.bad_setting"))

@@ -1,4 +1,4 @@
-//! The demo: `make demo`, or `cargo build --bin demo --bin contact-sync` and then `target/debug/demo --help`.
+//! The demo: `make demo`; `make demo ARGS=--help` lists its options.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ struct Flags {
     /// Where the picture goes
     #[arg(long, default_value = "target/demo.svg")]
     svg: PathBuf,
-    /// The worker to deploy; default: $FRIGG_DEMO_BOOTSTRAP, or the example `contact_sync`
+    /// The worker to deploy; default: $FRIGG_DEMO_BOOTSTRAP, or the ready-made worker, `frigg-worker`
     #[arg(long)]
     bootstrap: Option<PathBuf>,
 }
@@ -35,11 +35,11 @@ async fn main() -> Result<ExitCode> {
         // Cargo puts the programs of a package into one folder.
         None => std::env::current_exe()
             .context("where am I?")?
-            .with_file_name("contact-sync"),
+            .with_file_name("frigg-worker"),
     };
     ensure!(
         bootstrap.is_file(),
-        "{} is not there: `make demo` builds it, or `cargo build --bin contact-sync`",
+        "{} is not there: `make demo` builds it",
         bootstrap.display()
     );
     let options = DemoOptions {

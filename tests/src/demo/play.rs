@@ -64,7 +64,8 @@ async fn send(stage: &Stage, parts: &[Part]) -> Result<Vec<Sent>> {
         for batch in own.chunks(10) {
             let mut request = stage.emulator.sqs().send_message_batch().queue_url(queue_url);
             for part in batch {
-                let body = json!({ "account": account.name, "id": part.id }).to_string();
+                let url = format!("{}{}", stage.provider.url(), path(account.name, part.id));
+                let body = json!({ "event": "HTTP_CALL", "data": { "url": url } }).to_string();
                 let entry = SendMessageBatchRequestEntry::builder()
                     .id(part.id.to_string())
                     .message_body(body);

@@ -44,7 +44,9 @@ impl Stage {
         let spec = |name: &str| {
             FunctionSpec::new(name, bootstrap.clone())
                 .with_timeout(TIMEOUT_SECONDS)
-                .with_env("PROVIDER_URL", provider.url())
+                // The provider is on this machine.
+                .with_env("FRIGG_HTTP_ALLOWED_HOSTS", "127.0.0.1")
+                .with_env("FRIGG_HTTP_ALLOW_PRIVATE", "1")
                 .with_env("FRIGG_MAX_DELAY_SECONDS", MAX_DELAY_SECONDS)
                 .with_env("FRIGG_QUEUE_MAX_RECEIVE_COUNT", MAX_RECEIVES.to_string())
         };

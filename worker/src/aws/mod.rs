@@ -136,6 +136,8 @@ fn kind_of(code: &str, message: &str, status: u16) -> CallErrorKind {
         "InvalidParameterValue" if handle => CallErrorKind::HandleLost,
         "ConflictException" => CallErrorKind::Conflict,
         _ if code.contains("Throttl") || status == 429 || status >= 500 => CallErrorKind::Unavailable,
+        // A success that cannot be read: it may have been done, so it must not be done again one by one.
+        _ if status < 300 => CallErrorKind::Unavailable,
         _ => CallErrorKind::Refused,
     }
 }

@@ -9,6 +9,7 @@ use frigg_worker::{BatchHandler, HandlerError, Job, OnLimit, PerBatch, Raw, hand
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use crate::queue_model::Model;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
@@ -218,6 +219,27 @@ async fn a_handler_past_the_deadline_is_cancelled_and_its_neighbours_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_keeps_no_other_record_from_its_verdict() {
+    let rig = Rig::new(&[]);
+    let model = Model::new(rig.clock.clone(), Model::attributes()).with_sends_that_hang();
+    let handler = rig.handler(|job| {
+        if job.delivery.message_id == "m1" {
+            Ok(())
+        } else {
+            limited(30)
+        }
+    });
+    let mut records = messages(3);
+    records[2] = on_queue(records[2].clone(), "arn:aws:sqs:eu-west-1:111111111111:others");
+    let began = Instant::now();
+    let failures = batch_until(&rig.worker_on(handler, model.shared()), records, seconds(60)).await;
+    assert_eq!(failures, ["m2"], "what is not confirmed is failed");
+    assert!(began.elapsed() < seconds(60), "{:?}", began.elapsed());
+    assert_eq!(model.sends(), [1]);
+    assert_eq!(rig.line("record_failed")["messageId"], "m2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_time_left_means_no_handler_and_all_failed() {
     let rig = Rig::new(&[]);
     let failures = batch_until(&rig.worker(rig.handler(|_| Ok(()))), messages(2), Duration::ZERO).await;
@@ -320,7 +342,8 @@ async fn a_batch_handler_answers_for_each_of_its_messages() {
 #[tokio::test(start_paused = true)]
 async fn the_application_has_the_last_word_on_a_limit() {
     type Word = fn() -> OnLimit;
-    let rows: [(&str, Word, &[&str], &[u32], &[&str]); 5] = [
+    type Row<'a> = (&'a str, Word, &'a [&'a str], &'a [u32], &'a [&'a str]);
+    let rows: [Row<'_>; 5] = [
         ("defer", || OnLimit::Defer, &[], &[30], &["record_deferred"]),
         (
             "until",

@@ -182,3 +182,23 @@ async fn a_record_that_names_no_queue_is_reported_failed() {
     record.event_source_arn = None;
     assert_eq!(rig.run(vec![record], |_| permanent()).await, ["m1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_would_make_the_copy_too_large_is_left_out() {
+    let largest = 1 << 20;
+    for (body, reasons) in [
+        (largest, vec![]),
+        (largest - 40, vec!["FriggReason"]),
+        (
+            largest / 2,
+            vec!["FriggDeferrals", "FriggError", "FriggMessageId", "FriggReason"],
+        ),
+    ] {
+        let rig = Rig::new(&[]).with_dead_letters(3, DEAD);
+        let record = message("message-id-1", "x".repeat(body));
+        assert_eq!(rig.run(vec![record], |_| permanent()).await, NONE);
+        let mut names: Vec<String> = rig.sent().remove(0).attributes.into_keys().collect();
+        names.sort();
+        assert_eq!(names, reasons);
+    }
+}

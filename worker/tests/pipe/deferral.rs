@@ -13,7 +13,15 @@ const NONE: [&str; 0] = [];
 #[tokio::test(start_paused = true)]
 async fn deferral_01() {
     let three = ("FRIGG_QUEUE_MAX_RECEIVE_COUNT", "3");
-    let rows: [(&str, &[(&str, &str)], u32, Option<&str>, &[u32], &[u32]); 5] = [
+    type Row<'a> = (
+        &'a str,
+        &'a [(&'a str, &'a str)],
+        u32,
+        Option<&'a str>,
+        &'a [u32],
+        &'a [u32],
+    );
+    let rows: [Row<'_>; 5] = [
         ("a", &[ROLE, three], 1, Some("2026-09-29T03:08:44Z"), &[], &[]),
         ("b", &[three], 1, None, &[900], &[]),
         ("c", &[three], 3, None, &[900], &[]),
