@@ -7,6 +7,8 @@ import subprocess
 from . import StackError
 from .tools import ROOT, tool, with_tools
 
+# Programs that are built with a feature only.
+FEATURES = {"frigg-worker": "frigg-worker/http-worker"}
 TARGETS = {"arm64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
 
 
@@ -26,6 +28,8 @@ def package(worker, architecture):
                "--target", target if os.environ.get("COMPILER") else f"{target}.2.34"]
     if os.environ.get("COMPILER"):
         command += ["--compiler", os.environ["COMPILER"]]
+    if worker in FEATURES:
+        command += ["--features", FEATURES[worker]]
     environment = {**with_tools(), "AWS_LC_SYS_NO_JITTER_ENTROPY": "1"}
     if subprocess.run(command, cwd=ROOT, env=environment).returncode != 0:
         raise StackError(f"{worker} does not build for {architecture} ({' '.join(command)})")
