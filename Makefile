@@ -70,3 +70,30 @@ test-localstack: ## The tests of the tiers against LocalStack
 	export FRIGG_TEST_FLAVOUR=localstack; \
 	$(CARGO) test --workspace --test emulator; \
 	$(CARGO) test --workspace --test end_to_end -- tier_
+
+# ---- AWS. WORKER is the program, SERVICE and STAGE make the stack's name; infra/stages/<stage>.json holds the template's
+# parameters. Credentials and region are those of the AWS CLI. YES=1 goes on without asking. More: docs/deploy.md
+STAGE ?= dev
+SERVICE ?= frigg
+WORKER ?= contact_sync
+STACK = infra/stack --service $(SERVICE) --worker $(WORKER)
+
+.PHONY: package
+package: ## Zip files of the worker for Lambda, arm64 and x86_64 (WORKER=contact_sync)
+	@$(STACK) package
+
+.PHONY: deploy
+deploy: ## Package the worker and deploy its stack to AWS (STAGE=dev)
+	@$(STACK) deploy $(STAGE)
+
+.PHONY: deploy-code
+deploy-code: ## New code for the deployed function, quickly (STAGE=dev)
+	@$(STACK) deploy-code $(STAGE)
+
+.PHONY: destroy
+destroy: ## Delete the stack; refuses while messages wait in it (STAGE=dev)
+	@$(STACK) destroy $(STAGE)
+
+.PHONY: doctor
+doctor: ## What of the deployed stack would lose messages (STAGE=dev)
+	@$(CARGO) run --quiet -p frigg-cli -- doctor --stack $(SERVICE)-$(STAGE)

@@ -311,10 +311,9 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body
     response
 }
 
-/// The headers that are not about one connection.
+/// The headers that are not about one connection. The host stays as it was: it is signed.
 fn end_to_end(headers: &HeaderMap) -> HeaderMap {
-    const OF_A_CONNECTION: [HeaderName; 5] = [
-        header::HOST,
+    const OF_A_CONNECTION: [HeaderName; 4] = [
         header::CONNECTION,
         header::CONTENT_LENGTH,
         header::TRANSFER_ENCODING,

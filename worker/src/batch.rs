@@ -19,6 +19,7 @@ use tracing::{Instrument as _, Level};
 use crate::effects::{Decide, Effects, Pending, Verdict};
 use crate::error::{Error, HandlerError};
 use crate::handler::{Consumer, RawJob};
+use crate::metrics;
 use crate::record::{Record, receive_count, span_of};
 use crate::report::Line;
 
@@ -242,10 +243,22 @@ impl<C: Consumer> Pipe<C> {
         if Instant::now() >= run.handlers_end {
             return all(&HandlerError::timed_out);
         }
-        match timeout_at(run.handlers_end, work).await {
+        let began = Instant::now();
+        self.note_lateness(records);
+        let ended = timeout_at(run.handlers_end, work).await;
+        metrics::handled(began.elapsed());
+        match ended {
             Ok(Ok(results)) => results,
             Ok(Err(panic)) => all(&|| HandlerError::panicked(&*panic)),
             Err(_) => all(&HandlerError::timed_out),
+        }
+    }
+
+    /// How long after its time each message that was put back begins to run.
+    fn note_lateness(&self, records: &[Record]) {
+        let now = self.effects.clock.now();
+        for at in records.iter().filter_map(|record| record.delivery.retry_at) {
+            metrics::late(Duration::try_from(frigg_core::time::wait(at, now)).unwrap_or_default());
         }
     }
 

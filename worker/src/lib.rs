@@ -10,6 +10,7 @@ mod effects;
 mod error;
 mod handler;
 pub mod log;
+mod metrics;
 pub mod ports;
 mod queues;
 mod record;

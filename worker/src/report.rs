@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::error::HandlerError;
+use crate::metrics;
 use crate::run_state::Mechanism;
 
 /// The longest error text in a line.
@@ -136,6 +137,12 @@ impl Line {
 
     /// Writes the line as `frigg.worker.<event>`.
     pub(crate) fn write(self, level: Level, event: &'static str) {
+        metrics::count(
+            event,
+            self.mechanism,
+            self.module.as_deref(),
+            self.max_deferrals.is_some(),
+        );
         macro_rules! at {
             ($level:expr) => {
                 tracing::event!(

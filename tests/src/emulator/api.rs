@@ -48,7 +48,7 @@ impl<'a> Api<'a> {
         }
     }
 
-    /// A service of the REST kind: Lambda.
+    /// A service of the REST kind: Lambda, the scheduler.
     pub(super) async fn rest(
         &self,
         service: &str,
@@ -64,6 +64,11 @@ impl<'a> Api<'a> {
         .await
     }
 
+    /// A body of bytes: S3.
+    pub(super) async fn put(&self, service: &str, path: &str, body: Vec<u8>) -> Result<Answer> {
+        send(self.request(service, Method::PUT, path)?.body(body)).await
+    }
+
     /// A service of the JSON kind: CloudWatch Logs.
     pub(super) async fn json(&self, service: &str, target: &str, body: &Value) -> Result<Answer> {
         let request = self
@@ -77,7 +82,7 @@ impl<'a> Api<'a> {
         .await
     }
 
-    /// A service of the query kind: IAM.
+    /// A service of the query kind: IAM, CloudFormation.
     pub(super) async fn query(&self, service: &str, fields: &[(&str, &str)]) -> Result<Answer> {
         send(self.request(service, Method::POST, "/")?.form(fields)).await
     }

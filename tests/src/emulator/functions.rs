@@ -234,7 +234,18 @@ impl Emulator {
         Ok(processes.len())
     }
 
-    async fn lambda(&self, method: Method, path: &str, body: Option<String>, what: &str) -> Result<Value> {
+    /// A call of Lambda's API, for what has no helper of its own. `what` completes "failed to …".
+    ///
+    /// # Errors
+    ///
+    /// When the emulator refuses.
+    pub async fn lambda(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+        what: &str,
+    ) -> Result<Value> {
         let answer = self
             .api()
             .rest("lambda", method, path, body)

@@ -19,6 +19,7 @@
 //!
 //! - [`flavour`]: which emulator, and what it can do.
 //! - [`queues`], [`functions`], [`schedules`], [`logs`]: the calls, by service.
+//! - [`stacks`]: the template that users deploy.
 
 mod api;
 mod bootstrap;
@@ -28,6 +29,7 @@ pub mod logs;
 mod process;
 pub mod queues;
 pub mod schedules;
+pub mod stacks;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,6 +41,7 @@ pub use bootstrap::Bootstrap;
 pub use flavour::Flavour;
 pub use functions::{Function, FunctionSpec, Mapping};
 pub use queues::{Depth, Queue, QueueSpec};
+pub use stacks::{Stack, StackSpec};
 
 use api::Api;
 use process::Process;

@@ -41,10 +41,19 @@ impl Emulator {
             ("PolicyDocument", &policy),
         ];
         for fields in [create.as_slice(), attach.as_slice()] {
-            let fields = [fields, &[("Version", "2010-05-08")]].concat();
-            self.api().query("iam", &fields).await?.success("create a role")?;
+            self.iam(fields, "create a role").await?;
         }
         Ok(format!("arn:aws:iam::{ACCOUNT}:role/{name}"))
+    }
+
+    /// A call of IAM's API, for what has no helper of its own. `what` completes "failed to …". Returns XML.
+    ///
+    /// # Errors
+    ///
+    /// When the emulator refuses.
+    pub async fn iam(&self, fields: &[(&str, &str)], what: &str) -> Result<String> {
+        let fields = [fields, &[("Version", "2010-05-08")]].concat();
+        Ok(self.api().query("iam", &fields).await?.success(what)?.body)
     }
 
     /// Creates a schedule group. Returns its name, which is made unique.

@@ -1,5 +1,6 @@
 //! Under Lambda: one batch per invocation.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tracing::Instrument as _;
 use crate::batch::Pipe;
 use crate::error::{BoxError, Error};
 use crate::handler::Consumer;
+use crate::metrics;
 
 /// Serves invocations; several at once where `AWS_LAMBDA_MAX_CONCURRENCY` says so.
 pub(crate) async fn run<C: Consumer>(pipe: Pipe<C>) -> Result<(), Error> {
@@ -31,10 +33,17 @@ async fn invoke<C: Consumer>(
     let deadline = Instant::now() + time_left(pipe.effects.clock.now(), event.context.deadline);
     let span =
         tracing::error_span!(target: "frigg.worker", "invocation", requestId = event.context.request_id);
-    pipe.process(event.payload.records, deadline, &())
-        .instrument(span)
-        .await
-        .map_err(Into::into)
+    let batch = pipe
+        .process(event.payload.records, deadline, &())
+        .instrument(span);
+    let function = &event.context.env_config.function_name;
+    let request = &event.context.request_id;
+    let (answer, lines) = metrics::collect(function, request, pipe.effects.clock.now(), batch).await;
+    for line in lines {
+        // Nothing can be done about a closed standard output.
+        let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
+    }
+    answer.map_err(Into::into)
 }
 
 /// Lambda tells its deadline in milliseconds since 1970. One that cannot be read is Lambda's longest, 15 minutes.

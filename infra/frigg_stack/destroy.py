@@ -1,0 +1,54 @@
+"""Destroys a stage. Messages that wait in it would go with it, so they are counted first."""
+
+import os
+
+from . import StackError
+from .ask import ask
+from .aws import Aws, Refused
+from .stack import describe, name_of, outputs, reasons
+
+COUNTS = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed")
+
+
+def destroy(service, stage):
+    aws = Aws()
+    name = name_of(service, stage)
+    found = describe(aws, name)
+    if not found:
+        raise StackError(f"there is no stack {name} in {aws.region} of account {aws.account}: nothing was deleted")
+    if found["StackStatus"].endswith("_IN_PROGRESS"):
+        raise StackError(f"the stack {name} is {found['StackStatus']}: somebody works on it. Nothing was deleted, wait"
+                         " until it is done")
+    waiting = _waiting(aws, found)
+    if waiting and os.environ.get("LOSE_MESSAGES") != "1":
+        lines = "".join(f"\n  {count} in {place}" for place, count in waiting.items())
+        raise StackError(f"the stack {name} holds messages that would be lost with it:{lines}\nNothing was deleted. Let them"
+                         " run or move them away, or say LOSE_MESSAGES=1")
+    lost = [f"lose {count} messages in {place}" for place, count in waiting.items()]
+    ask(f"delete the stack {name} with its queues, schedules, function and logs", *lost, where=aws.where())
+    aws.run(f"delete the stack {name}", "cloudformation", "delete-stack", "--stack-name", name)
+    try:
+        aws.run("wait for the deletion", "cloudformation", "wait", "stack-delete-complete", "--stack-name",
+                found["StackId"])
+    except Refused as refused:
+        lines = "".join(f"\n  {reason}" for reason in reasons(aws, name))
+        raise StackError(f"{refused}{lines}") from None
+    print(f"{name} is gone. The packages stay in their bucket.")
+
+
+def _waiting(aws, stack):
+    """How many messages wait in the queues that the stack made, and as schedules."""
+    known = outputs(stack)
+    existing = any(parameter["ParameterKey"] == "ExistingQueueArn" and parameter["ParameterValue"]
+                   for parameter in stack.get("Parameters", []))
+    waiting = {}
+    for output in ("QueueUrl", "DeadLetterQueueUrl", "ScheduleDeadLetterQueueUrl"):
+        if output in known and not (output == "QueueUrl" and existing):
+            found = aws.call("count messages", "sqs", "get-queue-attributes", "--queue-url", known[output],
+                             "--attribute-names", *COUNTS)
+            waiting[known[output]] = sum(int(count) for count in found.get("Attributes", {}).values())
+    if "ScheduleGroup" in known:
+        group = known["ScheduleGroup"]
+        found = aws.call("count schedules", "scheduler", "list-schedules", "--group-name", group)
+        waiting[f"the schedule group {group}"] = len(found.get("Schedules", []))
+    return {place: count for place, count in waiting.items() if count}
