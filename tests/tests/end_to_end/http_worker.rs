@@ -131,7 +131,7 @@ async fn calls_are_made_as_the_message_says_and_results_delivered() -> Result<()
 #[tokio::test]
 async fn what_may_not_be_called_is_a_dead_letter_with_its_reason() -> Result<()> {
     let (url, seen) = api().await?;
-    let mut rig = rig().await?;
+    let rig = rig().await?;
     let refused = [
         (
             json!({ "url": "http://evil.example.net/x?token=s3cr3t" }),
