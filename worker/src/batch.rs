@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsMessage};
@@ -16,7 +16,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Level};
 
-use crate::effects::{Decide, Effects, Pending, Verdict};
+use crate::book::{Book, Verdict};
+use crate::effects::{Effects, Pending};
 use crate::error::{Error, HandlerError};
 use crate::handler::{Consumer, RawJob};
 use crate::metrics;
@@ -57,15 +58,6 @@ pub(crate) struct Pipe<C> {
     pub(crate) on_limit: Option<LimitHook>,
 }
 
-/// Told when a record's handler is through; nothing may touch its visibility from elsewhere after that.
-pub(crate) trait Progress: Sync {
-    fn handled(&self, index: usize) -> impl Future<Output = ()> + Send;
-}
-
-impl Progress for () {
-    async fn handled(&self, _: usize) {}
-}
-
 /// What a record came to, before anything is put back.
 enum Handled {
     Verdict(Verdict),
@@ -81,7 +73,7 @@ impl<C: Consumer> Pipe<C> {
         &self,
         messages: Vec<SqsMessage>,
         deadline: Instant,
-        progress: &impl Progress,
+        book: &Book,
     ) -> Result<SqsBatchResponse, Error> {
         let ids: Vec<String> = messages
             .iter()
@@ -97,17 +89,10 @@ impl<C: Consumer> Pipe<C> {
         }
         let (handlers_end, batch_end) = ends(deadline);
         let time_left = TimeLeft::new(move || handlers_end.saturating_duration_since(Instant::now()));
-        let slots = Mutex::new(vec![None; ids.len()]);
-        let decide = |index: usize, verdict| {
-            if let Some(slot) = lock(&slots).get_mut(index) {
-                *slot = Some(verdict);
-            }
-        };
         let run = Run {
             handlers_end,
             time_left,
-            progress,
-            decide: &decide,
+            book,
         };
         // Handlers go on whatever the calls do: the groups wait for each other, never the handlers for a group.
         let groups = Semaphore::new(GROUPS_AT_ONCE);
@@ -118,18 +103,18 @@ impl<C: Consumer> Pipe<C> {
             .chunks(GROUP)
             .for_each_concurrent(None, |group| async {
                 let _turn = groups.acquire().await;
-                self.effects.apply(group, &decide).await;
+                self.effects.apply(group, book).await;
             });
         let ended = timeout_at(batch_end, work).await.is_ok();
-        let slots = lock(&slots).clone();
+        let verdicts = book.verdicts();
         if !ended {
-            log_unfinished(&ids, &counts, &slots);
+            log_unfinished(&ids, &counts, &verdicts);
         }
-        Ok(response(ids, &slots))
+        Ok(response(ids, &verdicts))
     }
 
     /// Handles a lane's records, decides about those that end here, and gives back those that are put back.
-    async fn run_lane<P: Progress>(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_, P>) -> Vec<Pending> {
+    async fn run_lane(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_>) -> Vec<Pending> {
         let mut put_back = Vec::new();
         if C::WHOLE_BATCH {
             let records = lane
@@ -143,14 +128,13 @@ impl<C: Consumer> Pipe<C> {
         for (index, message) in lane {
             let mut record = self.open(index, message, run);
             if held {
-                run.progress.handled(index).await;
                 self.know_last_attempt(&mut record).await;
                 let last = record.delivery.is_last_attempt();
                 let level = if last { Level::ERROR } else { Level::DEBUG };
                 record
                     .span
                     .in_scope(|| Line::default().write(level, "record_held"));
-                (run.decide)(index, Verdict::Fail);
+                run.book.decide(index, Verdict::Fail);
                 continue;
             }
             let stops_group = record.delivery.is_fifo() && !self.effects.options.is_frigg();
@@ -160,7 +144,7 @@ impl<C: Consumer> Pipe<C> {
         put_back
     }
 
-    fn open<P>(&self, index: usize, message: SqsMessage, run: &Run<'_, P>) -> Record {
+    fn open(&self, index: usize, message: SqsMessage, run: &Run<'_>) -> Record {
         let (now, options) = (self.effects.clock.now(), &self.effects.options);
         let record = Record::open(index, message, now, options, run.time_left.clone());
         if let Some(fault) = record.body.fault() {
@@ -173,12 +157,7 @@ impl<C: Consumer> Pipe<C> {
     }
 
     /// Sends early ones back, calls the handler once for the others, and settles each. Whether all of them are done.
-    async fn handle<P: Progress>(
-        &self,
-        records: Vec<Record>,
-        run: &Run<'_, P>,
-        put_back: &mut Vec<Pending>,
-    ) -> bool {
+    async fn handle(&self, records: Vec<Record>, run: &Run<'_>, put_back: &mut Vec<Pending>) -> bool {
         let mut all_acked = true;
         let mut due = Vec::with_capacity(records.len());
         for mut record in records {
@@ -186,7 +165,6 @@ impl<C: Consumer> Pipe<C> {
             if record.delivery.retry_at.is_some_and(|at| at > now) {
                 let can = self.effects.capabilities(&mut record).await;
                 if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
-                    run.progress.handled(record.index).await;
                     put_back.push(Pending::new(record, deferral, can, None));
                     all_acked = false;
                     continue;
@@ -201,14 +179,13 @@ impl<C: Consumer> Pipe<C> {
         let results = self.call(&due, run).await;
         for (record, result) in due.into_iter().zip(results) {
             let index = record.index;
-            run.progress.handled(index).await;
             let handled = match result {
                 Ok(()) => self.succeeded(record).await,
                 Err(error) => self.failed(record, error).await,
             };
             all_acked &= matches!(handled, Handled::Verdict(Verdict::Ack));
             match handled {
-                Handled::Verdict(verdict) => (run.decide)(index, verdict),
+                Handled::Verdict(verdict) => run.book.decide(index, verdict),
                 Handled::Defer(pending) => put_back.push(*pending),
             }
         }
@@ -225,7 +202,7 @@ impl<C: Consumer> Pipe<C> {
     }
 
     /// Calls the user's code: within the deadline, its panic caught. One result per record.
-    async fn call<P>(&self, records: &[Record], run: &Run<'_, P>) -> Vec<Result<(), HandlerError>> {
+    async fn call(&self, records: &[Record], run: &Run<'_>) -> Vec<Result<(), HandlerError>> {
         let jobs = records.iter().map(|record| RawJob {
             body: (!record.bodiless).then(|| record.body.text()),
             delivery: Arc::clone(&record.delivery),
@@ -378,11 +355,10 @@ impl<C: Consumer> Pipe<C> {
 }
 
 /// What all records of a batch share.
-struct Run<'p, P> {
+struct Run<'b> {
     handlers_end: Instant,
     time_left: TimeLeft,
-    progress: &'p P,
-    decide: Decide<'p>,
+    book: &'b Book,
 }
 
 /// An ordinary failure: one line, and the queue delivers the message again.
@@ -394,10 +370,10 @@ fn fail_with(record: &Record, error: &HandlerError) -> Handled {
 }
 
 /// What is not confirmed when the batch must answer counts as failed: perhaps done twice, never lost.
-fn log_unfinished(ids: &[String], counts: &[Option<u32>], slots: &[Option<Verdict>]) {
+fn log_unfinished(ids: &[String], counts: &[Option<u32>], verdicts: &[Option<Verdict>]) {
     let error = HandlerError::unconfirmed();
-    for ((id, count), slot) in ids.iter().zip(counts).zip(slots) {
-        if slot.is_none() {
+    for ((id, count), verdict) in ids.iter().zip(counts).zip(verdicts) {
+        if verdict.is_none() {
             span_of(id, *count).in_scope(|| Line::of_error(&error, "").write(Level::WARN, "record_failed"));
         }
     }
@@ -436,20 +412,15 @@ fn ends(deadline: Instant) -> (Instant, Instant) {
 }
 
 /// Each failed id once, in the order of the batch: an id that failed once is failed.
-fn response(ids: Vec<String>, slots: &[Option<Verdict>]) -> SqsBatchResponse {
+fn response(ids: Vec<String>, verdicts: &[Option<Verdict>]) -> SqsBatchResponse {
     let mut seen = HashSet::new();
     let mut response = SqsBatchResponse::default();
-    for (id, slot) in ids.into_iter().zip(slots) {
-        if *slot != Some(Verdict::Ack) && seen.insert(id.clone()) {
+    for (id, verdict) in ids.into_iter().zip(verdicts) {
+        if *verdict != Some(Verdict::Ack) && seen.insert(id.clone()) {
             let mut failure = BatchItemFailure::default();
             failure.item_identifier = id;
             response.batch_item_failures.push(failure);
         }
     }
     response
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

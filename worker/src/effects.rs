@@ -17,6 +17,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use tracing::Level;
 
+use crate::book::{Book, Verdict};
 use crate::clock::Clock;
 use crate::config::Scheduling;
 use crate::dead_letter;
@@ -39,18 +40,6 @@ const BATCH_ENTRIES: usize = 10;
 const MAX_BYTES: usize = 1 << 20;
 /// EventBridge Scheduler's limit on a target's input.
 const MAX_SCHEDULE_INPUT: usize = 256 * 1024;
-
-/// What the queue is told of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Done, or safely on its way: delete it.
-    Ack,
-    /// Deliver it again.
-    Fail,
-}
-
-/// Takes the verdict on the record at this place of the batch.
-pub(crate) type Decide<'a> = &'a (dyn Fn(usize, Verdict) + Sync);
 
 /// A record to put back.
 #[derive(Debug)]
@@ -237,7 +226,7 @@ impl Effects {
 
     /// Puts the records back, each by the best way that works, and decides about each as soon as its call is answered:
     /// one that hangs keeps no other from its verdict.
-    pub(crate) fn apply<'a>(&'a self, pending: Vec<Pending>, decide: Decide<'a>) -> BoxFuture<'a, ()> {
+    pub(crate) fn apply<'a>(&'a self, pending: Vec<Pending>, book: &'a Book) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let now = self.clock.now();
             let resting = self.rest.is_on(now);
@@ -261,17 +250,17 @@ impl Effects {
                 }
             }
             join4(
-                self.send_delayed(delayed, decide),
-                self.create_schedules(scheduled, decide),
-                self.hide(hidden, decide),
-                self.finish_all(stuck, decide),
+                self.send_delayed(delayed, book),
+                self.create_schedules(scheduled, book),
+                self.hide(hidden, book),
+                self.finish_all(stuck, book),
             )
             .await;
         })
     }
 
     /// Ends the records that are back; the others go on to their next way.
-    async fn settle(&self, outcomes: Vec<Outcome>, decide: Decide<'_>) {
+    async fn settle(&self, outcomes: Vec<Outcome>, book: &Book) {
         let (mut finished, mut open) = (vec![], vec![]);
         for (mut one, tier, result) in outcomes {
             match result {
@@ -295,18 +284,18 @@ impl Effects {
                 }
             }
         }
-        let finish = self.finish_all(finished, decide);
+        let finish = self.finish_all(finished, book);
         if open.is_empty() {
             finish.await;
         } else {
-            join(finish, self.apply(open, decide)).await;
+            join(finish, self.apply(open, book)).await;
         }
     }
 
-    async fn finish_all(&self, finished: Vec<(Pending, Option<Done>)>, decide: Decide<'_>) {
+    async fn finish_all(&self, finished: Vec<(Pending, Option<Done>)>, book: &Book) {
         stream::iter(finished)
             .for_each_concurrent(CALLS_AT_ONCE, |(one, done)| async move {
-                decide(one.record.index, self.finish(&one, done).await);
+                book.decide(one.record.index, self.finish(&one, done).await);
             })
             .await;
     }
@@ -402,7 +391,7 @@ impl Effects {
     }
 
     /// One `SendMessageBatch` per ten copies.
-    async fn send_delayed(&self, all: Vec<(Pending, Tier)>, decide: Decide<'_>) {
+    async fn send_delayed(&self, all: Vec<(Pending, Tier)>, book: &Book) {
         let entries = all.into_iter().map(|(one, tier)| {
             let Tier::Delay { seconds } = tier else {
                 unreachable!("grouped by tier")
@@ -411,7 +400,7 @@ impl Effects {
             Entry { one, tier, request }
         });
         self.by_queue(entries, SendRequest::bytes, |queue, chunk| async move {
-            self.settle(self.send_chunk(queue, chunk).await, decide).await;
+            self.settle(self.send_chunk(queue, chunk).await, book).await;
         })
         .await;
     }
@@ -446,7 +435,7 @@ impl Effects {
     }
 
     /// One `ChangeMessageVisibilityBatch` per ten records.
-    async fn hide(&self, all: Vec<(Pending, Tier)>, decide: Decide<'_>) {
+    async fn hide(&self, all: Vec<(Pending, Tier)>, book: &Book) {
         let entries = all.into_iter().map(|(one, tier)| {
             let Tier::Visibility { seconds } = tier else {
                 unreachable!("grouped by tier")
@@ -465,7 +454,9 @@ impl Effects {
             entries,
             |_| 0,
             |queue, chunk| async move {
-                self.settle(self.hide_chunk(queue, chunk).await, decide).await;
+                book.hand_over(chunk.iter().map(|entry| entry.one.record.index))
+                    .await;
+                self.settle(self.hide_chunk(queue, chunk).await, book).await;
             },
         )
         .await;
@@ -525,7 +516,7 @@ impl Effects {
             .await;
     }
 
-    async fn create_schedules(&self, all: Vec<(Pending, Tier)>, decide: Decide<'_>) {
+    async fn create_schedules(&self, all: Vec<(Pending, Tier)>, book: &Book) {
         let create = |(one, tier): (Pending, Tier)| async move {
             let Tier::Schedule { at } = tier else {
                 unreachable!("grouped by tier")
@@ -539,7 +530,7 @@ impl Effects {
             .buffer_unordered(CALLS_AT_ONCE)
             // Those that fail together go on together, in one call.
             .ready_chunks(BATCH_ENTRIES)
-            .for_each_concurrent(None, |outcomes| self.settle(outcomes, decide))
+            .for_each_concurrent(None, |outcomes| self.settle(outcomes, book))
             .await;
     }
 
@@ -559,17 +550,15 @@ impl Effects {
             return Err(refused("too near for a schedule by now"));
         }
         let copy = one.copy(0);
-        let (target, input) = if copy.has_metadata() && !self.options.is_frigg() {
+        // The scheduler replaces `<aws.scheduler.…>` in the input, and has no escape of its own. As a whole call, which is
+        // JSON, the input can spell it otherwise, and the body arrives as it was.
+        let whole_call = copy.has_metadata() || copy.body.contains('<');
+        let (target, input) = if whole_call && !self.options.is_frigg() {
             let url = self.queues.url(&*self.sqs, queue).await?;
-            (ScheduleTarget::SendMessage, copy.as_call(&url))
+            let call = copy.as_call(&url).replace('<', "\\u003c");
+            (ScheduleTarget::SendMessage, call)
         } else {
             (ScheduleTarget::Queue(queue.as_str().to_owned()), copy.body)
-        };
-        // The scheduler replaces `<aws.scheduler.…>` in the input, and has no escape of its own.
-        let input = if self.options.is_frigg() {
-            input
-        } else {
-            input.replace('<', "\\u003c")
         };
         if input.len() > MAX_SCHEDULE_INPUT {
             return Err(refused("the body is too large for a schedule"));

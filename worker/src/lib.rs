@@ -3,6 +3,7 @@
 mod answer;
 mod aws;
 mod batch;
+mod book;
 mod clock;
 mod config;
 mod dead_letter;

@@ -201,7 +201,7 @@ impl fmt::Debug for ScheduleRequest {
 pub enum ScheduleTarget {
     /// The queue itself; the input is the body.
     Queue(String),
-    /// `aws-sdk:sqs:sendMessage`; the input is the whole call, with attributes and group.
+    /// `aws-sdk:sqs:sendMessage`; the input is the whole call, with attributes and group. Also for a body with `<`.
     SendMessage,
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::aws::{Aws, AwsScheduler, AwsSqs};
 use crate::batch::{OnLimit, Pipe};
+use crate::book::Book;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::effects::Effects;
@@ -121,7 +122,8 @@ impl<C: Consumer> Worker<C> {
     /// # Errors
     /// When a record has no message id: then the whole batch has to be reported failed.
     pub async fn handle(&self, event: SqsEvent, deadline: Instant) -> Result<SqsBatchResponse, Error> {
-        self.pipe.process(event.records, deadline, &()).await
+        let book = Book::new(event.records.len());
+        self.pipe.process(event.records, deadline, &book).await
     }
 
     /// Runs until the platform ends it: on Lambda's Runtime API under Lambda, elsewhere by polling `FRIGG_QUEUE_URL`

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::batch::Pipe;
+use crate::book::Book;
 use crate::error::{BoxError, Error};
 use crate::handler::Consumer;
 use crate::metrics;
@@ -33,8 +34,9 @@ async fn invoke<C: Consumer>(
     let deadline = Instant::now() + time_left(pipe.effects.clock.now(), event.context.deadline);
     let span =
         tracing::error_span!(target: "frigg.worker", "invocation", requestId = event.context.request_id);
+    let book = Book::new(event.payload.records.len());
     let batch = pipe
-        .process(event.payload.records, deadline, &())
+        .process(event.payload.records, deadline, &book)
         .instrument(span);
     let function = &event.context.env_config.function_name;
     let request = &event.context.request_id;

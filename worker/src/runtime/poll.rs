@@ -1,9 +1,9 @@
 //! Outside Lambda: long polling with the same batch code.
 //!
 //! It holds no more messages than it has free slots, so that none waits in memory while its visibility timeout runs
-//! down; and it keeps the timeout of those alive whose handlers run.
+//! down; and it keeps them hidden until each has its verdict, those that are done until they are deleted.
 
-use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsMessage;
 use frigg_core::delivery::QueueArn;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::batch::{Pipe, Progress};
+use crate::batch::Pipe;
+use crate::book::Book;
 use crate::config::Config;
 use crate::error::Error;
 use crate::handler::Consumer;
@@ -44,6 +45,7 @@ pub(crate) async fn run<C: Consumer>(
     let (stopper, stopping) = watch::channel(false);
     let mut polling = pin!(poll(pipe, config, url, stopping));
     tokio::select! {
+        biased;
         result = &mut polling => return result,
         () = stop => {}
     }
@@ -242,21 +244,18 @@ impl<C: Consumer> Shared<C> {
                 )
             })
             .collect();
-        let handles = acks
-            .iter()
-            .map(|(_, handle)| handle.clone())
-            .enumerate()
-            .collect();
-        let alive = KeepAlive {
-            handles: Mutex::new(handles),
-        };
+        let book = Book::new(acks.len());
+        tokio::select! {
+            biased;
+            () = self.handle(messages, &acks, &book) => {}
+            never = self.keep_alive(&acks, &book) => match never {},
+        }
+    }
+
+    async fn handle(&self, messages: Vec<SqsMessage>, acks: &[(String, String)], book: &Book) {
         let now = Instant::now();
         let deadline = now.checked_add(self.batch_time).unwrap_or(now + LONGEST_BATCH);
-        let processed = tokio::select! {
-            processed = self.pipe.process(messages, deadline, &alive) => processed,
-            never = alive.beat(&*self.pipe.effects.sqs, &self.queue) => match never {},
-        };
-        match processed {
+        match self.pipe.process(messages, deadline, book).await {
             Ok(response) => {
                 let failed = |id: &str| {
                     response
@@ -264,13 +263,41 @@ impl<C: Consumer> Shared<C> {
                         .iter()
                         .any(|item| item.item_identifier == id)
                 };
-                self.delete(acks.into_iter().filter(|(id, _)| !failed(id)).collect())
-                    .await;
+                let done = acks.iter().filter(|(id, _)| !failed(id)).cloned();
+                self.delete(done.collect()).await;
             }
             Err(error) => tracing::error!(
                 target: "frigg.worker", eventName = "frigg.worker.batch_failed",
                 "error.type" = "Error", "error.message" = %error,
             ),
+        }
+    }
+
+    /// Extends the visibility of the messages that have to stay hidden, at half of the queue's timeout.
+    async fn keep_alive(&self, acks: &[(String, String)], book: &Book) -> Infallible {
+        let queue = &self.queue;
+        let seconds = u32::try_from(queue.visibility.as_secs())
+            .unwrap_or(u32::MAX)
+            .max(1);
+        loop {
+            sleep((queue.visibility / 2).max(Duration::from_secs(1))).await;
+            book.keep(async |indexes| {
+                let request = |index: usize| VisibilityRequest {
+                    receipt_handle: acks[index].1.clone(),
+                    seconds,
+                };
+                let requests: Vec<_> = indexes.into_iter().map(request).collect();
+                for chunk in requests.chunks(BATCH) {
+                    let call = self.pipe.effects.sqs.change_visibility_batch(&queue.url, chunk);
+                    if let Err(error) = call.await {
+                        tracing::debug!(
+                            target: "frigg.worker", eventName = "frigg.worker.keep_alive_failed",
+                            "error.type" = "CallError", "error.message" = %error,
+                        );
+                    }
+                }
+            })
+            .await;
         }
     }
 
@@ -315,42 +342,5 @@ impl<C: Consumer> Shared<C> {
             _ => false,
         });
         errors
-    }
-}
-
-/// Extends the visibility of messages whose handlers run, at half of the queue's timeout.
-struct KeepAlive {
-    // Held during a call: an extension that is under way must not undo what a deferral sets next.
-    handles: Mutex<HashMap<usize, String>>,
-}
-
-impl KeepAlive {
-    async fn beat(&self, sqs: &dyn Sqs, queue: &Queue) -> std::convert::Infallible {
-        let seconds = u32::try_from(queue.visibility.as_secs())
-            .unwrap_or(u32::MAX)
-            .max(1);
-        loop {
-            sleep((queue.visibility / 2).max(Duration::from_secs(1))).await;
-            let handles = self.handles.lock().await;
-            let request = |handle: &String| VisibilityRequest {
-                receipt_handle: handle.clone(),
-                seconds,
-            };
-            let requests: Vec<_> = handles.values().map(request).collect();
-            for chunk in requests.chunks(BATCH) {
-                if let Err(error) = sqs.change_visibility_batch(&queue.url, chunk).await {
-                    tracing::debug!(
-                        target: "frigg.worker", eventName = "frigg.worker.keep_alive_failed",
-                        "error.type" = "CallError", "error.message" = %error,
-                    );
-                }
-            }
-        }
-    }
-}
-
-impl Progress for KeepAlive {
-    async fn handled(&self, index: usize) {
-        self.handles.lock().await.remove(&index);
     }
 }

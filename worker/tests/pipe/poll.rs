@@ -162,6 +162,57 @@ async fn a_handler_longer_than_the_visibility_timeout_keeps_its_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_stays_hidden_until_it_is_put_back_or_deleted() {
+    let attributes = || QueueAttributes {
+        visibility_timeout: Some(seconds(4)),
+        ..Model::attributes()
+    };
+    // A send that takes longer than the visibility timeout: the copy is the only one that comes again.
+    let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
+    let model = Model::new(rig.clock.clone(), attributes()).with_sends_that_take(seconds(30));
+    model.put("{}");
+    let handler = rig.handler(|job| {
+        if job.delivery.deferrals == 0 {
+            limited(60)
+        } else {
+            Ok(())
+        }
+    });
+    poll_for(seconds(200), rig.worker_on(handler, model.shared())).await;
+    let runs: Vec<_> = rig.seen().iter().map(|seen| seen.delivery.deferrals).collect();
+    assert_eq!((runs, model.left()), (vec![0, 1], 0));
+
+    // One that is done waits for its batch, which takes longer than the visibility timeout.
+    let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
+    let model = Model::new(rig.clock.clone(), attributes());
+    model.put("{}");
+    model.put(r#"{"slow":1}"#);
+    let handler = rig.slow_handler(|job| (seconds(if job.message.0 == "{}" { 0 } else { 30 }), Ok(())));
+    poll_for(seconds(60), rig.worker_on(handler, model.shared())).await;
+    assert_eq!((rig.seen().len(), model.left()), (2, 0));
+
+    // What failed, and what a deferral hides, is nobody else's to hide.
+    let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
+    let model = Model::new(rig.clock.clone(), attributes());
+    model.put(r#"{"slow":1}"#);
+    model.put(r#"{"limited":1}"#);
+    model.put("{}");
+    let handler = rig.slow_handler(|job| match job.message.0.as_str() {
+        r#"{"slow":1}"# => (seconds(30), Ok(())),
+        r#"{"limited":1}"# => (seconds(0), limited(7200)),
+        _ if job.delivery.receive_count == Some(1) => (seconds(0), broken()),
+        _ => (seconds(0), Ok(())),
+    });
+    poll_for(seconds(60), rig.worker_on(handler, model.shared())).await;
+    assert_eq!((rig.seen().len(), model.left()), (4, 1));
+    assert_eq!(
+        rig.seen()[3].at,
+        start() + seconds(4),
+        "at the queue's own timeout"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn performance_02_ten_messages_are_received_and_deleted_together() {
     let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
     let model = Model::new(rig.clock.clone(), Model::attributes());

@@ -44,7 +44,7 @@ pub(crate) struct Model {
     inner: Arc<Mutex<Inner>>,
     clock: Clock,
     attributes: QueueAttributes,
-    hangs: bool,
+    sends_take: Duration,
 }
 
 impl Model {
@@ -71,13 +71,13 @@ impl Model {
             inner: Arc::new(Mutex::new(inner)),
             clock,
             attributes,
-            hangs: false,
+            sends_take: Duration::ZERO,
         }
     }
 
-    /// Sends to the queue `jobs` are never answered.
-    pub(crate) fn with_sends_that_hang(self) -> Model {
-        Model { hangs: true, ..self }
+    /// Sends to the queue `jobs` are answered after so long.
+    pub(crate) fn with_sends_that_take(self, sends_take: Duration) -> Model {
+        Model { sends_take, ..self }
     }
 
     pub(crate) fn shared(&self) -> Arc<dyn Sqs> {
@@ -211,12 +211,14 @@ impl Sqs for Model {
     }
 
     fn send_batch<'a>(&'a self, url: &'a str, messages: &'a [SendRequest]) -> BoxFuture<'a, BatchResult> {
-        if self.hangs && url.ends_with("/jobs") {
-            return Box::pin(std::future::pending());
-        }
-        messages.iter().for_each(|message| self.store(message));
-        self.inner.lock().unwrap().sends.push(messages.len());
-        Box::pin(ready(Ok(vec![Ok(()); messages.len()])))
+        Box::pin(async move {
+            if url.ends_with("/jobs") {
+                sleep(self.sends_take).await;
+            }
+            messages.iter().for_each(|message| self.store(message));
+            self.inner.lock().unwrap().sends.push(messages.len());
+            Ok(vec![Ok(()); messages.len()])
+        })
     }
 
     fn change_visibility_batch<'a>(
