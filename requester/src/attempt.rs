@@ -14,7 +14,7 @@ use crate::error::{FetchError, Kind};
 use crate::pacing::Pass;
 use crate::request::Call;
 use crate::requester::Inner;
-use crate::response::{Response, transport};
+use crate::response::transport;
 use crate::waiting::Fault;
 
 /// The most of an error's body that is read: 1 MiB. The connection is closed on the rest.
@@ -22,7 +22,7 @@ const MAX_ERROR_BODY: usize = 1 << 20;
 
 /// What a call came to.
 pub(crate) enum Outcome {
-    Success(Response),
+    Success(reqwest::Response),
     Failed(Box<Failure>),
 }
 
@@ -89,7 +89,7 @@ async fn answered(
         if let Some(pass) = &mut pass {
             pass.answered(&signal(response.headers(), &[]));
         }
-        return Outcome::Success(Response::new(response, call.shown(), timeout));
+        return Outcome::Success(response);
     }
 
     let headers = response.headers().clone();
@@ -116,7 +116,7 @@ async fn answered(
     }
     drop(pass);
     if status.is_success() && !answer.is_limited() {
-        return Outcome::Success(Response::new(whole(status, headers, body), call.shown(), timeout));
+        return Outcome::Success(whole(status, headers, body));
     }
     judge(inner, call, status, answer, &body)
 }

@@ -9,20 +9,18 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{FetchError, Kind};
 use crate::redacted::RedactedUrl;
+use crate::request::Call;
 
 /// An answer with a 2xx status. Its body has not been read yet; the call's timeout covers that too.
 pub struct Response {
     inner: reqwest::Response,
-    call: (Method, RedactedUrl),
+    /// What an error would show of it is written when there is one.
+    call: Call,
     timeout: Option<Duration>,
 }
 
 impl Response {
-    pub(crate) fn new(
-        inner: reqwest::Response,
-        call: (Method, RedactedUrl),
-        timeout: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(inner: reqwest::Response, call: Call, timeout: Option<Duration>) -> Self {
         Response { inner, call, timeout }
     }
 
@@ -45,7 +43,7 @@ impl Response {
         inner
             .bytes()
             .await
-            .map_err(|error| transport(error, call, timeout))
+            .map_err(|error| transport(error, call.shown(), timeout))
     }
 
     /// The whole body as text; what is no UTF-8 is replaced.
@@ -62,16 +60,18 @@ impl Response {
     /// Those of [`bytes`](Self::bytes); and when the body is no JSON or has another form. The error says where, never
     /// what stood there.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, FetchError> {
-        let call = self.call.clone();
         let status = self.status();
-        let body = self.bytes().await?;
+        let Response { inner, call, timeout } = self;
+        let body = inner.bytes().await;
+        let body = body.map_err(|error| transport(error, call.shown(), timeout))?;
         serde_json::from_slice(&body).map_err(|error| {
             let what = format!(
                 "the body does not have the form that was asked for (line {}, column {})",
                 error.line(),
                 error.column()
             );
-            FetchError::new(Kind::Body(what), call.0, call.1).with_answer(status, &body)
+            let (method, url) = call.shown();
+            FetchError::new(Kind::Body(what), method, url).with_answer(status, &body)
         })
     }
 
@@ -81,17 +81,18 @@ impl Response {
     /// Those of [`bytes`](Self::bytes).
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, FetchError> {
         let chunk = self.inner.chunk().await;
-        chunk.map_err(|error| transport(error, self.call.clone(), self.timeout))
+        chunk.map_err(|error| transport(error, self.call.shown(), self.timeout))
     }
 }
 
 /// Shows no header values: they may hold secrets.
 impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (method, url) = self.call.shown();
         f.debug_struct("Response")
             .field("status", &self.status())
-            .field("method", &self.call.0)
-            .field("url", &self.call.1)
+            .field("method", &method)
+            .field("url", &url)
             .finish_non_exhaustive()
     }
 }

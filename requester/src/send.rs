@@ -25,12 +25,13 @@ pub(crate) fn on(timeout: Duration) -> Option<Duration> {
 
 pub(crate) async fn send(inner: &Inner, call: Call) -> Result<Response, FetchError> {
     match repeat(inner, &call).await {
-        Ok(response) => Ok(response),
+        Ok((response, timeout)) => Ok(Response::new(response, call, timeout)),
         Err(error) => Err(finish(inner, &call, error).await),
     }
 }
 
-async fn repeat(inner: &Inner, call: &Call) -> Result<Response, FetchError> {
+/// The answer, and the timeout under which its body arrives.
+async fn repeat(inner: &Inner, call: &Call) -> Result<(reqwest::Response, Option<Duration>), FetchError> {
     let mut waiting = Waiting::default();
     let mut retries = 0;
     loop {
@@ -43,7 +44,7 @@ async fn repeat(inner: &Inner, call: &Call) -> Result<Response, FetchError> {
         };
         *request.timeout_mut() = timeout;
         let Failure { fault, error, hint } = match attempt(inner, call, request, timeout, pass).await {
-            Outcome::Success(response) => return Ok(response),
+            Outcome::Success(response) => return Ok((response, timeout)),
             Outcome::Failed(failure) => *failure,
         };
         // The answer is gone, and with it the connection's hold; time has passed.

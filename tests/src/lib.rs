@@ -4,6 +4,7 @@
 //! - [`provider`]: an HTTP server with a real rate limit, which remembers every call.
 //! - [`proxy`]: stands between a program and the emulator: sees the calls, holds one in the middle, cuts the line.
 //! - [`recorder`]: remembers every run of the test worker's handler.
+//! - [`secrets`]: what is planted in every worker, and must show in no log line.
 //! - [`wait`]: waiting for something with a deadline and a clear error.
 //! - [`clock`]: the one place that reads the clock.
 //! - [`demo`]: thirty messages through two Lambda functions, a table and a picture of what happened.
@@ -16,4 +17,5 @@ pub mod emulator;
 pub mod provider;
 pub mod proxy;
 pub mod recorder;
+pub mod secrets;
 pub mod wait;

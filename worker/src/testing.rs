@@ -369,15 +369,49 @@ pub struct Logs {
     lines: Arc<Mutex<Vec<String>>>,
 }
 
+/// Put it where secrets are, in bodies, credentials and addresses: a captured line that shows it fails the test.
+pub const PLANTED_SECRET: &str = "s3cr3t";
+
+/// Captures until it is dropped.
+///
+/// # Panics
+/// On drop, when a line shows [`PLANTED_SECRET`].
+#[must_use = "what is logged after it is dropped is not captured"]
+pub struct Capture {
+    logs: Logs,
+    _guard: DefaultGuard,
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let lines = self.logs.lines();
+        let leak = lines.iter().find(|line| line.contains(PLANTED_SECRET));
+        assert_eq!(leak, None, "a secret is logged");
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.logs.fmt(f)
+    }
+}
+
 impl Logs {
     /// Captures what this thread logs, all levels, until the guard is dropped.
-    pub fn capture() -> (Logs, DefaultGuard) {
+    pub fn capture() -> (Logs, Capture) {
         let logs = Logs::default();
         let lines = Arc::clone(&logs.lines);
         let clock = Clock::from_fn(|| Timestamp::UNIX_EPOCH);
         let layer = JsonLines::new(clock, move |line| lock(&lines).push(line.to_owned()));
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
-        (logs, guard)
+        let capture = Capture {
+            logs: logs.clone(),
+            _guard: guard,
+        };
+        (logs, capture)
     }
 
     /// The lines as they are written.

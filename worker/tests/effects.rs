@@ -12,7 +12,9 @@ use frigg_worker::ports::{
     SendRequest, Sqs, VisibilityRequest,
 };
 use frigg_worker::run_state::{RunState, State};
-use frigg_worker::testing::{Call, FakeRunState, FakeScheduler, FakeSqs, Logs, clock_from, event, message};
+use frigg_worker::testing::{
+    Call, FakeRunState, FakeScheduler, FakeSqs, Logs, PLANTED_SECRET, clock_from, event, message,
+};
 use frigg_worker::{
     BoxError, Config, HandlerError, Job, Options, RateLimited, Scheduling, Worker, handler_fn,
 };
@@ -35,7 +37,7 @@ async fn act(job: Job<Value>) -> Result<(), HandlerError> {
 }
 
 fn limited(id: &str, wait: u64) -> SqsMessage {
-    message(id, json!({ "wait": wait }).to_string())
+    message(id, json!({ "wait": wait, "token": PLANTED_SECRET }).to_string())
 }
 
 fn several(count: usize, wait: u64) -> Vec<SqsMessage> {

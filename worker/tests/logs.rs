@@ -9,7 +9,9 @@ use std::time::Duration;
 use aws_lambda_events::sqs::SqsMessage;
 use frigg_worker::core::rate_limit::Reason;
 use frigg_worker::ports::{CallError, CallErrorKind};
-use frigg_worker::testing::{Call, FakeRunState, FakeScheduler, FakeSqs, Logs, clock_from, event, message};
+use frigg_worker::testing::{
+    Call, FakeRunState, FakeScheduler, FakeSqs, Logs, PLANTED_SECRET, clock_from, event, message,
+};
 use frigg_worker::{Config, HandlerError, Job, Options, RateLimited, Scheduling, Worker, handler_fn, log};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -127,7 +129,12 @@ impl Row {
         } else {
             FakeRunState::default()
         };
-        let mut record: SqsMessage = message("m-1", self.body);
+        // A secret before everything else, but where there is nothing else.
+        let body = match self.body.strip_prefix('{') {
+            Some(rest) if rest != "}" => format!("{{\"token\":\"{PLANTED_SECRET}\",{rest}"),
+            _ => self.body.to_owned(),
+        };
+        let mut record: SqsMessage = message("m-1", body);
         record.event_source_arn = self.arn.map(str::to_owned);
         record
             .attributes

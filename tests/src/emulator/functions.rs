@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::bootstrap::Bootstrap;
 use super::queues::Queue;
 use super::{ACCOUNT, Emulator};
+use crate::secrets;
 use crate::wait::wait_until;
 
 const FUNCTIONS: &str = "/2015-03-31/functions";
@@ -183,8 +184,10 @@ impl Emulator {
     ///
     /// # Errors
     ///
-    /// When the emulator refuses.
+    /// When the emulator refuses, or the function's log shows a [planted secret](secrets).
     pub async fn delete_function(&self, function: &Function) -> Result<()> {
+        let lines = self.logs(function).await?;
+        secrets::none_shown(lines.iter().map(|line| &*line.text))?;
         let path = format!("{FUNCTIONS}/{}", function.name);
         self.lambda(Method::DELETE, &path, None, "delete the function")
             .await

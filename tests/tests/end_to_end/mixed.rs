@@ -14,7 +14,6 @@ async fn tier_a_batch_with_mixed_outcomes_leaves_the_right_survivors() -> Result
     let provider = ThrottlingProvider::start(ProviderConfig::default()).await?;
     let mut rig = Rig::new(QueueSpec::standard("mixed").with_max_receives(2), 6).await?;
     rig.set("PROVIDER_URL", provider.url());
-    rig.set("RUST_LOG", "debug,hyper_util=info");
     let (error, panic) = (
         json!({ "id": "error", "do": "error" }),
         json!({ "id": "panic", "do": "panic" }),

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use aws_sdk_sqs::types::{Message, SendMessageBatchRequestEntry};
 use frigg_tests::emulator::{Bootstrap, Emulator, Function, FunctionSpec, Mapping, Queue, QueueSpec};
 use frigg_tests::recorder::{Recorder, Run};
+use frigg_tests::secrets;
 use frigg_tests::wait::{wait_for, wait_until};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -44,15 +45,20 @@ impl Rig {
             .create_queue(&queue.with_visibility(visibility_seconds))
             .await?;
         let recorder = Recorder::start().await?;
-        let variables = vec![("RECORDER_URL".to_owned(), recorder.url().to_owned())];
-        Ok(Self {
+        let mut rig = Self {
             emulator,
             queue,
             recorder,
-            variables,
+            variables: Vec::new(),
             function_timeout: visibility_seconds,
             started: None,
-        })
+        };
+        rig.set("RECORDER_URL", rig.recorder.url().to_owned());
+        rig.set("RUST_LOG", "debug,hyper_util=info");
+        for (name, secret) in secrets::variables() {
+            rig.set(name, secret);
+        }
+        Ok(rig)
     }
 
     /// A variable of the worker's environment.
@@ -105,9 +111,9 @@ impl Rig {
         Poller::spawn(command)
     }
 
-    /// Sends a message. Returns its id.
+    /// Sends a message with a secret in it. Returns its id.
     pub(crate) async fn send(&self, body: &Value) -> Result<String> {
-        self.send_text(&body.to_string()).await
+        self.send_text(&secrets::planted(body).to_string()).await
     }
 
     pub(crate) async fn send_text(&self, body: &str) -> Result<String> {
@@ -164,6 +170,10 @@ impl Rig {
             Ok(found.len() >= count)
         })
         .await?;
+        let attributes = found
+            .iter()
+            .flat_map(|message| message.message_attributes.iter().flatten());
+        secrets::none_shown(attributes.filter_map(|(_, value)| value.string_value()))?;
         Ok(found)
     }
 
@@ -232,6 +242,12 @@ impl Poller {
         })
     }
 
+    /// That none of its lines shows a planted secret.
+    pub(crate) fn shows_no_secret(&self) -> Result<()> {
+        let lines: Vec<String> = self.lines().iter().map(Value::to_string).collect();
+        secrets::none_shown(lines.iter().map(String::as_str))
+    }
+
     /// Every line that it wrote, as JSON.
     pub(crate) fn lines(&self) -> Vec<Value> {
         self.lines.lock().expect("no panic while it is held").clone()
@@ -266,12 +282,14 @@ impl Poller {
             .await
             .context("the worker does not end")??;
         let _ = (&mut self.reading).await;
+        self.shows_no_secret()?;
         Ok(status)
     }
 
     /// Kills it at once.
     pub(crate) async fn kill(&mut self) -> Result<()> {
-        self.child.kill().await.context("failed to kill the worker")
+        self.child.kill().await.context("failed to kill the worker")?;
+        self.shows_no_secret()
     }
 }
 

@@ -8,14 +8,15 @@ use aws_lambda_events::sqs::{SqsMessage, SqsMessageAttribute};
 use frigg_core::delivery::QueueArn;
 use frigg_worker::ports::{CallError, CallErrorKind, QueueAttributes, SendRequest, Sqs};
 use frigg_worker::run_state::RunState;
-use frigg_worker::testing::{Call, FakeRunState, FakeScheduler, FakeSqs, Logs, clock_from, event, message};
+use frigg_worker::testing::{
+    Call, Capture, FakeRunState, FakeScheduler, FakeSqs, Logs, PLANTED_SECRET, clock_from, event, message,
+};
 use frigg_worker::{
     Clock, Config, Consumer, Delivery, Handler, HandlerError, Job, RateLimited, Raw, Worker, handler_fn,
 };
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::subscriber::DefaultGuard;
 
 pub(crate) const ROLE: (&str, &str) = ("SCHEDULER_ROLE_ARN", "arn:aws:iam::111111111111:role/s");
 pub(crate) const FIFO: &str = "arn:aws:sqs:eu-west-1:111111111111:jobs.fifo";
@@ -45,7 +46,7 @@ pub(crate) struct Rig {
     pub(crate) clock: Clock,
     pub(crate) logs: Logs,
     seen: Arc<Mutex<Vec<Seen>>>,
-    _guard: DefaultGuard,
+    _guard: Capture,
 }
 
 impl Rig {
@@ -213,7 +214,12 @@ pub(crate) fn broken() -> Result<(), HandlerError> {
 
 pub(crate) fn messages(n: usize) -> Vec<SqsMessage> {
     (1..=n)
-        .map(|i| message(&format!("m{i}"), format!(r#"{{"id":{i}}}"#)))
+        .map(|i| {
+            message(
+                &format!("m{i}"),
+                format!(r#"{{"id":{i},"token":"{PLANTED_SECRET}"}}"#),
+            )
+        })
         .collect()
 }
 
