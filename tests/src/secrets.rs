@@ -33,3 +33,18 @@ pub fn none_shown<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_in_a_line_is_found() {
+        let body = planted(&json!({ "id": 1 })).to_string();
+        assert!(none_shown(["fine", &body]).is_err());
+        for (_, secret) in variables() {
+            assert!(none_shown([&*format!("key={secret}")]).is_err());
+        }
+        assert!(none_shown(["fine", ""]).is_ok());
+    }
+}

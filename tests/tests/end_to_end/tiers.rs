@@ -342,7 +342,9 @@ async fn tier_visibility() -> Result<()> {
     assert_eq!(runs[1].message_id, first.message_id);
     let extended = rig.events("frigg.worker.record_visibility_extended").await?;
     assert_eq!(extended.len(), 1, "{extended:?}");
-    assert_eq!(extended[0]["visibilityTimeout"], 62);
+    // What is left of 62 s: the call comes after the refusal.
+    let seconds = extended[0]["visibilityTimeout"].as_u64().context("no timeout")?;
+    assert!((40..=62).contains(&seconds), "{seconds}");
     rig.ends_empty().await
 }
 

@@ -220,3 +220,15 @@ async fn without_a_queue_url_there_is_nothing_to_poll() {
         assert!(error.to_string().contains("FRIGG_QUEUE_URL"), "{error}");
     }
 }
+
+/// The check that every test with captured lines makes when it ends.
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "a secret is logged")]
+async fn a_secret_that_is_logged_fails_the_test() {
+    let rig = Rig::new(&[]);
+    rig.run(messages(1), |job| {
+        tracing::info!("{}", job.message.0);
+        Ok(())
+    })
+    .await;
+}
