@@ -30,6 +30,7 @@ fn body_of_1_kb() -> String {
 fn deferral(c: &mut Criterion) {
     let counters = Counters {
         deferrals: 3,
+        gated: 0,
         first_deferred_at: now(),
         deferral_id: Some("059f36b4-87a3-44ab-83d2-661975830a7d".into()),
         retry_at: Some(now() + Duration::from_secs(90)),

@@ -143,6 +143,8 @@ pub struct Delivery {
     pub max_receive_count: Option<u32>,
     /// How often it was put back for a limit.
     pub deferrals: u32,
+    /// How often it was put back before its handler ran, because its key was closed.
+    pub gated: u32,
     /// When it was first put back.
     pub first_deferred_at: Option<Timestamp>,
     /// The id that stays the same through all deferrals: the id of the first message.

@@ -112,6 +112,7 @@ fn check(text: &str, reading: Reading) -> Result<(), TestCaseError> {
     let now = Timestamp::UNIX_EPOCH;
     let counters = Counters {
         deferrals: 7,
+        gated: 0,
         first_deferred_at: now,
         deferral_id: Some("m-1".into()),
         retry_at: Some(now + SignedDuration::from_secs(5)),
@@ -149,6 +150,7 @@ fn check(text: &str, reading: Reading) -> Result<(), TestCaseError> {
     prop_assert_eq!((again.is_object(), again.fault()), (opened.is_object(), None));
     let said = Envelope {
         deferrals: 7,
+        gated: 0,
         first_deferred_at: Some(now),
         deferral_id: counters.deferral_id.clone(),
         retry_at: counters.retry_at,

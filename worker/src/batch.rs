@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsMessage};
-use frigg_core::deferral::{Decision, Failure, Refusal, plan, plan_arrival};
+use frigg_core::deferral::{Decision, Failure, Refusal, plan, plan_arrival, plan_gated};
 use frigg_core::delivery::{Delivery, TimeLeft};
 use frigg_core::rate_limit::Limit;
 use frigg_core::scope::Scope;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Level};
 
 use crate::book::{Book, Verdict};
+use crate::door::Asked;
 use crate::effects::{Effects, Pending};
 use crate::error::{Error, HandlerError};
 use crate::handler::{Consumer, RawJob};
@@ -89,10 +90,12 @@ impl<C: Consumer> Pipe<C> {
         }
         let (handlers_end, batch_end) = ends(deadline);
         let time_left = TimeLeft::new(move || handlers_end.saturating_duration_since(Instant::now()));
+        let asked = Arc::default();
         let run = Run {
             handlers_end,
             time_left,
             book,
+            asked: &asked,
         };
         // Handlers go on whatever the calls do: the groups wait for each other, never the handlers for a group.
         let groups = Semaphore::new(GROUPS_AT_ONCE);
@@ -146,7 +149,8 @@ impl<C: Consumer> Pipe<C> {
 
     fn open(&self, index: usize, message: SqsMessage, run: &Run<'_>) -> Record {
         let (now, options) = (self.effects.clock.now(), &self.effects.options);
-        let record = Record::open(index, message, now, options, run.time_left.clone());
+        let mut record = Record::open(index, message, now, options, run.time_left.clone());
+        record.door = self.effects.door(&record, run.asked);
         if let Some(fault) = record.body.fault() {
             let line = Line::default().with_skip("envelope_ignored", Some(fault.to_string()));
             record
@@ -162,7 +166,7 @@ impl<C: Consumer> Pipe<C> {
         let mut due = Vec::with_capacity(records.len());
         for mut record in records {
             let (now, options) = (self.effects.clock.now(), &self.effects.options);
-            if record.delivery.retry_at.is_some_and(|at| at > now) {
+            if record.delivery.retry_at.is_some_and(|at| at > now) && !self.effects.waits_here(&record, now) {
                 let can = self.effects.capabilities(&mut record).await;
                 if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
                     put_back.push(Pending::new(record, deferral, can, None));
@@ -175,6 +179,9 @@ impl<C: Consumer> Pipe<C> {
         }
         if due.is_empty() {
             return all_acked;
+        }
+        if let Some(at) = due.iter().filter_map(|record| record.delivery.retry_at).max() {
+            self.effects.clock.sleep_until(at).await;
         }
         let results = self.call(&due, run).await;
         for (record, result) in due.into_iter().zip(results) {
@@ -206,6 +213,7 @@ impl<C: Consumer> Pipe<C> {
         let jobs = records.iter().map(|record| RawJob {
             body: (!record.bodiless).then(|| record.body.text()),
             delivery: Arc::clone(&record.delivery),
+            door: record.door.clone(),
         });
         let span = match records {
             [record] => record.span.clone(),
@@ -269,6 +277,9 @@ impl<C: Consumer> Pipe<C> {
     }
 
     async fn failed(&self, mut record: Record, error: HandlerError) -> Handled {
+        if let Some(gated) = error.as_gated().cloned() {
+            return self.gated(record, error, gated).await;
+        }
         let limit = error.limit().cloned();
         let (failure, limit) = match self.judge(&error, limit, &record.delivery) {
             Ok(judged) => judged,
@@ -281,16 +292,27 @@ impl<C: Consumer> Pipe<C> {
         if let Failure::Retryable = failure {
             return fail_with(&record, &error);
         }
+        if let Some(limit) = &limit {
+            self.effects.close(&record, limit).await;
+        }
         let can = self.effects.capabilities(&mut record).await;
         let (now, random) = (self.effects.clock.now(), self.effects.clock.random());
-        let decision = plan(now, random, failure, &record.delivery, &self.effects.options, can);
+        let spaced = limit
+            .as_ref()
+            .and_then(|limit| self.effects.spacing(&record, limit));
+        let plan = |random| plan(now, random, failure, &record.delivery, &self.effects.options, can);
+        let decision = plan(random);
+        // The told time itself is what a place of its own is counted from.
+        let told = if let (Some(spaced), Decision::Defer(told)) = (spaced, plan(0.0)) {
+            Some((spaced, told))
+        } else {
+            None
+        };
         match (decision, limit) {
-            (Decision::Defer(deferral), Some(limit)) => Handled::Defer(Box::new(Pending::new(
-                record,
-                deferral,
-                can,
-                Some((error, limit)),
-            ))),
+            (Decision::Defer(deferral), Some(limit)) => {
+                let pending = Pending::new(record, deferral, can, Some((error, limit)));
+                Handled::Defer(Box::new(self.effects.space(pending, told).await))
+            }
             (Decision::Bury(burial), limit) => {
                 Handled::Verdict(self.effects.bury(&record, &burial, &error, limit.as_ref()).await)
             }
@@ -306,6 +328,29 @@ impl<C: Consumer> Pipe<C> {
                 self.refused(&record, &error, refusal, &limit).await;
                 Handled::Verdict(Verdict::Fail)
             }
+        }
+    }
+
+    /// A record that was not let in.
+    async fn gated(&self, mut record: Record, error: HandlerError, limit: Limit) -> Handled {
+        let can = self.effects.capabilities(&mut record).await;
+        let now = self.effects.clock.now();
+        let until = limit.retry_at.unwrap_or(now);
+        match plan_gated(now, until, &record.delivery, &self.effects.options, can) {
+            Decision::Defer(deferral) => {
+                let spaced = self.effects.spacing(&record, &limit);
+                let told = spaced.map(|spaced| (spaced, deferral.clone()));
+                let pending = Pending::new(record, deferral, can, Some((error, limit))).gated();
+                Handled::Defer(Box::new(self.effects.space(pending, told).await))
+            }
+            Decision::Bury(burial) => {
+                Handled::Verdict(self.effects.bury(&record, &burial, &error, Some(&limit)).await)
+            }
+            Decision::Fail(refusal) => {
+                self.refused(&record, &error, refusal, &limit).await;
+                Handled::Verdict(Verdict::Fail)
+            }
+            Decision::Discard => fail_with(&record, &error),
         }
     }
 
@@ -359,6 +404,7 @@ struct Run<'b> {
     handlers_end: Instant,
     time_left: TimeLeft,
     book: &'b Book,
+    asked: &'b Arc<Asked>,
 }
 
 /// An ordinary failure: one line, and the queue delivers the message again.

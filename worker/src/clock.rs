@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -45,6 +46,17 @@ impl Clock {
     /// The time now.
     pub fn now(&self) -> Timestamp {
         (self.now)()
+    }
+
+    /// Waits until it says `at`, never less: timers and the wall clock need not agree.
+    pub(crate) async fn sleep_until(&self, at: Timestamp) {
+        loop {
+            let wait = Duration::try_from(at.duration_since(self.now())).unwrap_or_default();
+            if wait.is_zero() {
+                return;
+            }
+            tokio::time::sleep(wait).await;
+        }
     }
 
     /// A random number in `0.0..1.0`.

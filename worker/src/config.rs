@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use frigg_core::deferral::{BadValue, Options, positive_integer};
 
+use crate::gate::Pace;
+use crate::rates::Rates;
+
 /// What a worker is told by its environment. Variables with Frigg's names mean what they mean to Frigg.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -15,6 +18,16 @@ pub struct Config {
     pub concurrency: NonZeroUsize,
     /// The schedule tier; `None` turns it off.
     pub scheduling: Option<Scheduling>,
+    /// `FRIGG_GATE_TABLE`: the DynamoDB table by which workers share what they know of limits. Default: none, and each
+    /// worker meets every limit by itself. Not under `FRIGG_COMPAT`.
+    pub gate_table: Option<String>,
+    /// `FRIGG_STATE_TABLE`: the DynamoDB table that keeps each process's rate-limit state. Default: none.
+    pub state_table: Option<String>,
+    /// `FRIGG_PACE=shared`: every call whose limit's rate is known takes a slot before it goes out. Default: only from a
+    /// refusal on, while messages wait.
+    pub pace: Pace,
+    /// `FRIGG_RATES`: rates of limits that no refusal names.
+    pub rates: Rates,
     /// `FRIGG_QUEUE_URL`: the queue to poll outside Lambda.
     pub queue_url: Option<String>,
     /// `FRIGG_BATCH_SECONDS`: how long a polled batch may take. Default 300 s. (Under Lambda, its deadline rules.)
@@ -40,6 +53,10 @@ impl Default for Config {
             options: Options::default(),
             concurrency: DEFAULT_CONCURRENCY,
             scheduling: None,
+            gate_table: None,
+            state_table: None,
+            pace: Pace::default(),
+            rates: Rates::default(),
             queue_url: None,
             batch_time: Duration::from_secs(300),
             drain_time: Duration::from_secs(30),
@@ -67,14 +84,34 @@ impl Config {
                 default
             })
         };
+        let (batch_time, drain_time) = (
+            number("FRIGG_BATCH_SECONDS", defaults.batch_time.as_secs()),
+            number("FRIGG_DRAIN_SECONDS", defaults.drain_time.as_secs()),
+        );
         let concurrency = number("FRIGG_CONCURRENCY", DEFAULT_CONCURRENCY.get() as u64);
+        let pace = match text("FRIGG_PACE").as_deref() {
+            None | Some("when-limited") => Pace::WhenLimited,
+            Some("shared") => Pace::Shared,
+            Some(other) => {
+                bad.push(BadValue::new("FRIGG_PACE", other, "when-limited"));
+                Pace::default()
+            }
+        };
+        let rates = Rates::parse(&text("FRIGG_RATES").unwrap_or_default()).unwrap_or_else(|entry| {
+            bad.push(BadValue::new("FRIGG_RATES", &entry, "no configured rate"));
+            Rates::default()
+        });
         let config = Config {
+            gate_table: text("FRIGG_GATE_TABLE"),
+            state_table: text("FRIGG_STATE_TABLE"),
+            pace,
+            rates,
             concurrency: usize::try_from(concurrency)
                 .ok()
                 .and_then(NonZeroUsize::new)
                 .unwrap_or(NonZeroUsize::MAX),
-            batch_time: Duration::from_secs(number("FRIGG_BATCH_SECONDS", defaults.batch_time.as_secs())),
-            drain_time: Duration::from_secs(number("FRIGG_DRAIN_SECONDS", defaults.drain_time.as_secs())),
+            batch_time: Duration::from_secs(batch_time),
+            drain_time: Duration::from_secs(drain_time),
             scheduling: Scheduling::from_variables(text),
             queue_url: text("FRIGG_QUEUE_URL"),
             options,

@@ -14,13 +14,14 @@ use frigg_core::rate_limit::Limit;
 use frigg_core::time;
 use futures_util::future::{BoxFuture, join, join4};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tracing::Level;
 
 use crate::book::{Book, Verdict};
 use crate::clock::Clock;
 use crate::config::Scheduling;
 use crate::dead_letter;
+use crate::door::Doorkeeper;
 use crate::error::{BoxError, HandlerError};
 use crate::ports::{
     CallError, CallErrorKind, QueueAttributes, ScheduleRequest, ScheduleTarget, Scheduler, SendRequest, Sqs,
@@ -38,6 +39,8 @@ const CALLS_AT_ONCE: usize = 8;
 const BATCH_ENTRIES: usize = 10;
 /// SQS's limit on one message and on the sum of a batch.
 const MAX_BYTES: usize = 1 << 20;
+/// Less than [`SHORT_WAIT`](frigg_core::gate::SHORT_WAIT), which is the longest wait in the process.
+const EARLY: SignedDuration = SignedDuration::from_millis(999);
 /// EventBridge Scheduler's limit on a target's input.
 const MAX_SCHEDULE_INPUT: usize = 256 * 1024;
 
@@ -53,6 +56,10 @@ pub(crate) struct Pending {
     failed: Vec<(Tier, CallError)>,
     /// Set when SQS found a visibility extension too long.
     max_visibility: Option<u32>,
+    /// Its handler was not called.
+    gated: bool,
+    /// It has a slot, exact to the millisecond: it may be back a little before that and wait in the process.
+    in_slot: bool,
 }
 
 impl Pending {
@@ -69,7 +76,34 @@ impl Pending {
             cause,
             failed: Vec::new(),
             max_visibility: None,
+            gated: false,
+            in_slot: false,
         }
+    }
+
+    pub(crate) fn gated(self) -> Self {
+        Pending { gated: true, ..self }
+    }
+
+    pub(crate) fn in_slot(self, deferral: Deferral) -> Self {
+        Pending {
+            deferral,
+            in_slot: true,
+            ..self
+        }
+    }
+
+    fn tier(&self, now: Timestamp, options: &Options) -> Option<Tier> {
+        let (delivery, at) = (&self.record.delivery, self.deferral.retry_at);
+        if !self.in_slot {
+            return tier(now, at, delivery, options, self.can);
+        }
+        // The whole second before it rather than the one after it, which would add up; and no receive is spent on a slot
+        // that is far away.
+        let at = at.checked_sub(EARLY).unwrap_or(at);
+        let mut options = options.clone();
+        options.relay = true;
+        tier(now, at, delivery, &options, self.can)
     }
 
     fn line(&self, now: Timestamp) -> Line {
@@ -100,6 +134,7 @@ pub(crate) struct Effects {
     /// Whether the schedule tier rests, after it failed too often.
     pub(crate) rest: Rest,
     pub(crate) run_state: Option<Arc<dyn RunState>>,
+    pub(crate) keeper: Option<Arc<Doorkeeper>>,
 }
 
 impl Effects {
@@ -233,13 +268,7 @@ impl Effects {
             let (mut delayed, mut scheduled, mut hidden, mut stuck) = (vec![], vec![], vec![], vec![]);
             for mut one in pending {
                 one.can.schedule &= !resting;
-                match tier(
-                    now,
-                    one.deferral.retry_at,
-                    &one.record.delivery,
-                    &self.options,
-                    one.can,
-                ) {
+                match one.tier(now, &self.options) {
                     Some(tier @ Tier::Delay { .. }) => delayed.push((one, tier)),
                     Some(tier @ Tier::Schedule { .. }) => scheduled.push((one, tier)),
                     Some(Tier::Visibility { seconds }) => {
@@ -338,6 +367,7 @@ impl Effects {
         )
         .await;
         match verdict {
+            Verdict::Ack if one.gated => record.span.in_scope(|| line.write(Level::INFO, "record_gated")),
             Verdict::Ack => record
                 .span
                 .in_scope(|| line.write(Level::WARN, "record_deferred")),

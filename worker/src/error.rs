@@ -7,6 +7,8 @@ use frigg_core::deferral::Failure;
 use frigg_core::marker;
 use frigg_core::rate_limit::Limit;
 
+use crate::door::Gated;
+
 /// Any error, boxed.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -78,6 +80,8 @@ enum Kind {
     Unreadable,
     Panicked,
     TimedOut,
+    /// The handler was not called.
+    Gated,
 }
 
 impl HandlerError {
@@ -124,6 +128,19 @@ impl HandlerError {
         }
     }
 
+    pub(crate) fn gated(gated: Gated) -> Self {
+        HandlerError {
+            kind: Kind::Gated,
+            error: Box::new(gated),
+        }
+    }
+
+    /// Until when, and why, where the record was not let in.
+    pub(crate) fn as_gated(&self) -> Option<&Limit> {
+        let gated = self.error.downcast_ref::<Gated>()?;
+        (self.kind == Kind::Gated).then_some(&*gated.0)
+    }
+
     pub(crate) fn unconfirmed() -> Self {
         let error = "the batch had to answer before the record was through".into();
         HandlerError {
@@ -162,7 +179,7 @@ impl HandlerError {
         match self.kind {
             Kind::Permanent => return Failure::Permanent,
             Kind::Unreadable => return Failure::Unreadable,
-            Kind::Panicked | Kind::TimedOut => return Failure::Retryable,
+            Kind::Panicked | Kind::TimedOut | Kind::Gated => return Failure::Retryable,
             Kind::Marked | Kind::Retryable => {}
         }
         if let Some(limit) = marker::find_limit(&*self.error) {
@@ -181,6 +198,7 @@ impl HandlerError {
             Kind::Unreadable => "DecodeError",
             Kind::Panicked => "Panic",
             Kind::TimedOut => "Timeout",
+            Kind::Gated => "Gated",
             Kind::Marked | Kind::Retryable if self.is_rate_limited() => "RateLimitError",
             Kind::Marked | Kind::Retryable | Kind::Permanent => "Error",
         }

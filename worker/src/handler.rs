@@ -8,6 +8,7 @@ use std::sync::Arc;
 use frigg_core::delivery::Delivery;
 use serde::de::DeserializeOwned;
 
+use crate::door::Door;
 use crate::error::HandlerError;
 
 /// One message and the facts of its delivery.
@@ -18,6 +19,7 @@ pub struct Job<T> {
     pub message: T,
     /// Receive count, attributes, time left, …
     pub delivery: Arc<Delivery>,
+    door: Option<Arc<Door>>,
 }
 
 impl<T> Job<T> {
@@ -26,6 +28,32 @@ impl<T> Job<T> {
         Job {
             message,
             delivery: delivery.into(),
+            door: None,
+        }
+    }
+
+    /// With another message, for a handler that hands it on.
+    pub(crate) fn with<U>(self, message: U) -> Job<U> {
+        Job {
+            message,
+            delivery: self.delivery,
+            door: self.door,
+        }
+    }
+
+    /// Lets the job in, or sends it back because its key is closed. The future borrows nothing of the message, which need
+    /// not be `Sync`.
+    pub(crate) fn enter<K>(&self, key: K) -> impl Future<Output = Result<(), HandlerError>> + Send + use<T, K>
+    where
+        K: FnOnce(&T) -> Option<String>,
+    {
+        let door = self.door.clone();
+        let key = door.as_ref().and_then(|_| key(&self.message));
+        async move {
+            match door.zip(key) {
+                Some((door, key)) => door.enter(key).await,
+                None => Ok(()),
+            }
         }
     }
 }
@@ -44,6 +72,13 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Does the work. Dropped at the batch's deadline.
     fn handle(&self, job: Job<Self::Message>) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Whose limit the message's work counts against: `hubspot:entity:7`, as on the
+    /// [`RateLimited`](crate::RateLimited) errors that the work can end in. While that key is closed (see
+    /// [`gate`](crate::gate)), the handler is not called and the message put back. At most 2,048 bytes. Default: none.
+    fn scope_key(&self, _: &Self::Message) -> Option<String> {
+        None
+    }
 }
 
 /// Handles a whole batch at once, for bulk APIs. Run it with [`PerBatch`].
@@ -60,6 +95,11 @@ pub trait BatchHandler: Send + Sync + 'static {
         &self,
         jobs: Vec<Job<Self::Message>>,
     ) -> impl Future<Output = Vec<Result<(), Self::Error>>> + Send;
+
+    /// See [`Handler::scope_key`]. Messages whose key is closed are left out of the batch. Default: none.
+    fn scope_key(&self, _: &Self::Message) -> Option<String> {
+        None
+    }
 }
 
 /// A body that a handler can take.
@@ -147,6 +187,7 @@ where
 {
     HandlerFn {
         f,
+        key: None,
         message: PhantomData,
     }
 }
@@ -154,7 +195,21 @@ where
 /// See [`handler_fn`].
 pub struct HandlerFn<T, F> {
     f: F,
+    key: Option<KeyFn<T>>,
     message: PhantomData<fn(T)>,
+}
+
+type KeyFn<T> = Arc<dyn Fn(&T) -> Option<String> + Send + Sync>;
+
+impl<T, F> HandlerFn<T, F> {
+    /// Names the message's [scope key](Handler::scope_key). Default: none.
+    #[must_use]
+    pub fn with_scope_key(self, key: impl Fn(&T) -> Option<String> + Send + Sync + 'static) -> Self {
+        HandlerFn {
+            key: Some(Arc::new(key)),
+            ..self
+        }
+    }
 }
 
 impl<T, F> fmt::Debug for HandlerFn<T, F> {
@@ -176,6 +231,10 @@ where
     fn handle(&self, job: Job<T>) -> impl Future<Output = Result<(), E>> + Send {
         (self.f)(job)
     }
+
+    fn scope_key(&self, message: &T) -> Option<String> {
+        self.key.as_ref()?(message)
+    }
 }
 
 /// Runs a [`BatchHandler`]: `Worker::from_env(PerBatch(handler))`.
@@ -188,6 +247,20 @@ pub struct RawJob<'a> {
     /// `None`: the record had none.
     pub(crate) body: Option<&'a str>,
     pub(crate) delivery: Arc<Delivery>,
+    pub(crate) door: Option<Arc<Door>>,
+}
+
+impl RawJob<'_> {
+    fn decode<T: Message>(self) -> Result<Job<T>, HandlerError> {
+        match decode(self.body) {
+            Ok(message) => Ok(Job {
+                message,
+                delivery: self.delivery,
+                door: self.door,
+            }),
+            Err(error) => Err(HandlerError::unreadable(error)),
+        }
+    }
 }
 
 /// How the batch code calls a user's handler. Implemented for every [`Handler`] and for [`PerBatch`].
@@ -207,13 +280,12 @@ impl<H: Handler> Consumer for H {
     async fn consume(&self, jobs: Vec<RawJob<'_>>) -> Vec<Result<(), HandlerError>> {
         let mut results = Vec::with_capacity(jobs.len());
         for job in jobs {
-            results.push(match decode::<H::Message>(job.body) {
-                Ok(message) => self
-                    .handle(Job::new(message, job.delivery))
-                    .await
-                    .map_err(Into::into),
-                Err(error) => Err(HandlerError::unreadable(error)),
-            });
+            let done = async {
+                let job = job.decode()?;
+                job.enter(|message| self.scope_key(message)).await?;
+                self.handle(job).await.map_err(Into::into)
+            };
+            results.push(done.await);
         }
         results
     }
@@ -224,14 +296,21 @@ impl<H: BatchHandler> Consumer for PerBatch<H> {
 
     async fn consume(&self, jobs: Vec<RawJob<'_>>) -> Vec<Result<(), HandlerError>> {
         let mut readable = Vec::with_capacity(jobs.len());
-        let faults: Vec<Option<DecodeError>> = jobs
-            .into_iter()
-            .map(|job| {
-                decode::<H::Message>(job.body)
-                    .map(|message| readable.push(Job::new(message, job.delivery)))
-                    .err()
-            })
-            .collect();
+        let mut faults = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let entered = async {
+                let job = job.decode()?;
+                job.enter(|message| self.0.scope_key(message)).await?;
+                Ok::<_, HandlerError>(job)
+            };
+            faults.push(match entered.await {
+                Ok(job) => {
+                    readable.push(job);
+                    None
+                }
+                Err(error) => Some(error),
+            });
+        }
         let expected = readable.len();
         let mut results = if expected == 0 {
             Vec::new()
@@ -250,7 +329,7 @@ impl<H: BatchHandler> Consumer for PerBatch<H> {
         faults
             .into_iter()
             .map(|fault| match fault {
-                Some(error) => Err(HandlerError::unreadable(error)),
+                Some(error) => Err(error),
                 None => next(),
             })
             .collect()

@@ -7,24 +7,30 @@ mod book;
 mod clock;
 mod config;
 mod dead_letter;
+mod door;
 mod effects;
 mod error;
+pub mod gate;
 mod handler;
 pub mod log;
 mod metrics;
 pub mod ports;
 mod queues;
+mod rates;
 mod record;
 mod report;
 mod rest;
 mod router;
 pub mod run_state;
 mod runtime;
+mod spacing;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 mod worker;
 
 pub use answer::read_limit;
+#[cfg(feature = "dynamodb")]
+pub use aws::DynamoGate;
 pub use aws::{Aws, AwsScheduler, AwsSqs};
 pub use batch::OnLimit;
 pub use clock::Clock;
@@ -37,5 +43,6 @@ pub use frigg_core::rate_limit::RateLimited;
 pub use handler::{
     BatchHandler, Consumer, DecodeError, Handler, HandlerFn, Job, Message, PerBatch, Raw, handler_fn,
 };
+pub use rates::Rates;
 pub use router::Router;
 pub use worker::Worker;

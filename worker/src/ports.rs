@@ -230,6 +230,8 @@ pub struct QueueAttributes {
     pub visibility_timeout: Option<Duration>,
     /// `MaximumMessageSize` in bytes.
     pub maximum_message_size: Option<usize>,
+    /// How many messages wait: `ApproximateNumberOfMessages` and `ApproximateNumberOfMessagesDelayed`.
+    pub backlog: Option<u64>,
 }
 
 /// One result per entry, in the order of the request; the outer error when the call as a whole failed.

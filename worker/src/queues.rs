@@ -13,6 +13,8 @@ use crate::ports::{CallError, QueueAttributes, Sqs};
 
 /// A queue that did not tell its attributes is asked again after this.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// How old a queue's depth may be.
+const BACKLOG_AGE: Duration = Duration::from_secs(5);
 
 /// Each hold of a FIFO group spends a receive, so the queue must allow more of them than there can be deferrals.
 pub(crate) fn too_few_receives(
@@ -42,6 +44,7 @@ pub(crate) struct Queues {
     // Both are held during a look-up, so that a batch asks once.
     urls: Mutex<HashMap<QueueArn, Arc<str>>>,
     attributes: Mutex<HashMap<QueueArn, Answer>>,
+    backlogs: Mutex<HashMap<QueueArn, (Instant, Option<u64>)>>,
 }
 
 #[derive(Debug)]
@@ -71,6 +74,18 @@ impl Queues {
     /// The URL is known from the environment.
     pub(crate) async fn remember(&self, queue: QueueArn, url: &str) {
         self.urls.lock().await.insert(queue, url.into());
+    }
+
+    /// How many messages wait in the queue, as it said in the last seconds; `None` when it does not say.
+    pub(crate) async fn backlog(&self, sqs: &dyn Sqs, queue: &QueueArn) -> Option<u64> {
+        let mut all = self.backlogs.lock().await;
+        if let Some((_, backlog)) = all.get(queue).filter(|(at, _)| at.elapsed() < BACKLOG_AGE) {
+            return *backlog;
+        }
+        let asked = async { sqs.queue_attributes(&self.url(sqs, queue).await?).await };
+        let backlog = asked.await.ok().and_then(|told| told.backlog);
+        all.insert(queue.clone(), (Instant::now(), backlog));
+        backlog
     }
 
     /// What the queue says of itself; `None` when it does not say.

@@ -9,6 +9,8 @@ use frigg_core::delivery::{AttributeValue, Delivery, MessageAttribute, QueueArn,
 use jiff::Timestamp;
 use tracing::Span;
 
+use crate::door::Door;
+
 /// A record on its way through the batch.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -19,6 +21,8 @@ pub(crate) struct Record {
     /// The event had no body for it.
     pub(crate) bodiless: bool,
     pub(crate) delivery: Arc<Delivery>,
+    /// Its way to the handler, where there is a gate.
+    pub(crate) door: Option<Arc<Door>>,
     /// Carries `messageId` and `receiveCount` into every line.
     pub(crate) span: Span,
 }
@@ -50,6 +54,7 @@ impl Record {
         let body = Body::open(message.body.unwrap_or_default(), reading);
         let envelope = body.envelope();
         delivery.deferrals = envelope.deferrals;
+        delivery.gated = envelope.gated;
         delivery.first_deferred_at = envelope.first_deferred_at;
         delivery.deferral_id.clone_from(&envelope.deferral_id);
         delivery.retry_at = envelope.retry_at;
@@ -62,6 +67,7 @@ impl Record {
             body,
             bodiless,
             delivery: Arc::new(delivery),
+            door: None,
             span,
         }
     }

@@ -50,10 +50,10 @@ impl Router {
             let handler = Arc::clone(&handler);
             Box::pin(async move {
                 let message = H::Message::decode(&job.message.0).map_err(HandlerError::unreadable)?;
-                handler
-                    .handle(Job::new(message, job.delivery))
-                    .await
-                    .map_err(Into::into)
+                let job = job.with(message);
+                // Only now is the key known: it is the inner handler's.
+                job.enter(|message| handler.scope_key(message)).await?;
+                handler.handle(job).await.map_err(Into::into)
             })
         };
         self.routes.insert(event.into(), Arc::new(route));

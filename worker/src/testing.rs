@@ -1,7 +1,7 @@
 //! Fakes of the ports, a clock that follows tokio's (paused) time, and captured logs. For tests of handlers, and of
 //! this crate.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::clock::Clock;
 use crate::error::BoxError;
+use crate::gate::{Closure, Gate, GateStore, Reservation};
 use crate::log::JsonLines;
 use crate::ports::{
     BatchResult, CallError, CallErrorKind, QueueAttributes, ScheduleRequest, Scheduler, SendRequest, Sqs,
@@ -360,6 +361,78 @@ impl RunState for FakeRunState {
 
     fn clear<'a>(&'a self, body: &'a str, deferral_id: &'a str) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move { self.call(StateCall::Clear(body.to_owned(), deferral_id.to_owned())) })
+    }
+}
+
+/// One call of a [`GateStore`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum GateCall {
+    /// A key's entry was read.
+    Look(String),
+    /// A key was closed.
+    Close(String, Closure),
+    /// A slot was asked for.
+    Reserve(String, Reservation),
+}
+
+type GateFault = dyn Fn(&GateCall) -> Option<String> + Send + Sync;
+
+/// A gate in memory, shared by clones: give one to several workers. It fails when told to.
+#[derive(Clone, Default)]
+pub struct FakeGate {
+    gates: Arc<Mutex<HashMap<String, Gate>>>,
+    calls: Arc<Mutex<Vec<GateCall>>>,
+    fault: Arc<Mutex<Option<Box<GateFault>>>>,
+}
+
+impl FakeGate {
+    /// All calls so far, those that failed too.
+    pub fn calls(&self) -> Vec<GateCall> {
+        lock(&self.calls).clone()
+    }
+
+    /// A key's entry.
+    pub fn gate(&self, key: &str) -> Gate {
+        lock(&self.gates).get(key).cloned().unwrap_or_default()
+    }
+
+    /// Fails the calls for which `fault` gives a text.
+    pub fn fail(&self, fault: impl Fn(&GateCall) -> Option<String> + Send + Sync + 'static) {
+        *lock(&self.fault) = Some(Box::new(fault));
+    }
+
+    fn call<T>(&self, key: &str, call: GateCall, act: impl FnOnce(&mut Gate) -> T) -> Result<T, BoxError> {
+        lock(&self.calls).push(call.clone());
+        if let Some(text) = lock(&self.fault).as_ref().and_then(|fault| fault(&call)) {
+            return Err(text.into());
+        }
+        Ok(act(lock(&self.gates).entry(key.to_owned()).or_default()))
+    }
+}
+
+impl GateStore for FakeGate {
+    fn look<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Gate, BoxError>> {
+        Box::pin(async move { self.call(key, GateCall::Look(key.to_owned()), |gate| gate.clone()) })
+    }
+
+    fn close<'a>(&'a self, key: &'a str, closure: &'a Closure) -> BoxFuture<'a, Result<(), BoxError>> {
+        let call = GateCall::Close(key.to_owned(), closure.clone());
+        Box::pin(async move { self.call(key, call, |gate| _ = gate.close(closure)) })
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        key: &'a str,
+        asked: &'a Reservation,
+    ) -> BoxFuture<'a, Result<Option<Timestamp>, BoxError>> {
+        let call = GateCall::Reserve(key.to_owned(), *asked);
+        Box::pin(async move { self.call(key, call, |gate| gate.reserve(asked)) })
+    }
+}
+
+impl fmt::Debug for FakeGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        lock(&self.gates).fmt(f)
     }
 }
 

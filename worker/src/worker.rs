@@ -9,13 +9,17 @@ use frigg_core::delivery::Delivery;
 use frigg_core::rate_limit::Limit;
 use tokio::time::Instant;
 
+#[cfg(feature = "dynamodb")]
+use crate::aws::DynamoGate;
 use crate::aws::{Aws, AwsScheduler, AwsSqs};
 use crate::batch::{OnLimit, Pipe};
 use crate::book::Book;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::door::Doorkeeper;
 use crate::effects::Effects;
 use crate::error::Error;
+use crate::gate::GateStore;
 use crate::handler::Consumer;
 use crate::log;
 use crate::ports::{Scheduler, Sqs};
@@ -63,6 +67,7 @@ impl<C: Consumer> Worker<C> {
     /// A worker with these settings. The AWS clients are those of the environment, built when first needed.
     pub fn new(consumer: C, config: Config) -> Self {
         let aws = Aws::from_env();
+        let tables = aws.clone();
         let effects = Effects {
             clock: Clock::system(),
             sqs: Arc::new(AwsSqs::new(aws.clone())),
@@ -71,6 +76,7 @@ impl<C: Consumer> Worker<C> {
             queues: Queues::new(!config.options.is_frigg()),
             rest: Rest::default(),
             run_state: None,
+            keeper: None,
             options: config.options.clone(),
         };
         let pipe = Pipe {
@@ -79,7 +85,32 @@ impl<C: Consumer> Worker<C> {
             concurrency: config.concurrency.get(),
             on_limit: None,
         };
-        Worker { config, pipe }
+        let worker = Worker { config, pipe };
+        worker.with_tables(&tables)
+    }
+
+    #[cfg(feature = "dynamodb")]
+    fn with_tables(mut self, aws: &Aws) -> Self {
+        if let Some(table) = &self.config.gate_table {
+            let store = DynamoGate::new(aws.clone(), table.clone());
+            self = self.with_gate(Arc::new(store));
+        }
+        self
+    }
+
+    #[cfg(not(feature = "dynamodb"))]
+    fn with_tables(self, _: &Aws) -> Self {
+        let set = [
+            ("FRIGG_GATE_TABLE", &self.config.gate_table),
+            ("FRIGG_STATE_TABLE", &self.config.state_table),
+        ];
+        for (variable, _) in set.into_iter().filter(|(_, table)| table.is_some()) {
+            tracing::warn!(
+                target: "frigg.worker", eventName = "frigg.worker.bad_setting", variable,
+                "{variable} is set, and this program was built without the feature `dynamodb` of frigg-worker",
+            );
+        }
+        self
     }
 
     /// Asks `f` at each limit what to do with it. Default: [`OnLimit::Defer`].
@@ -93,6 +124,16 @@ impl<C: Consumer> Worker<C> {
     #[must_use]
     pub fn with_run_state(mut self, run_state: Arc<dyn RunState>) -> Self {
         self.pipe.effects.run_state = Some(run_state);
+        self
+    }
+
+    /// Shares what is known of limits by `store`. Default: the table of `FRIGG_GATE_TABLE`, else nothing is shared. Not
+    /// under [`Options::frigg`](crate::Options::frigg).
+    #[must_use]
+    pub fn with_gate(mut self, store: Arc<dyn GateStore>) -> Self {
+        let (rates, pace) = (self.config.rates.clone(), self.config.pace);
+        let keeper = Doorkeeper::new(store, rates, pace);
+        self.pipe.effects.keeper = (!self.config.options.is_frigg()).then(|| Arc::new(keeper));
         self
     }
 

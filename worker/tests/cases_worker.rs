@@ -593,6 +593,7 @@ fn merge_envelope(case: &Value) -> Outcome {
     let deferral = &case["deferral"];
     let stamped = body.stamp(&Counters {
         deferrals: u32::try_from(deferral["deferrals"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX),
+        gated: 0,
         first_deferred_at: at(&deferral["firstDeferredAt"]).unwrap_or(Timestamp::UNIX_EPOCH),
         deferral_id: deferral["deferralId"].as_str().map(str::to_owned),
         retry_at: None,

@@ -17,7 +17,7 @@ use crate::time;
 
 const KEY: &str = "_frigg";
 /// What the runtime writes under it, beside a wrapped `body`.
-const OWN: [&str; 4] = ["deferrals", "firstDeferredAt", "deferralId", "retryAt"];
+const OWN: [&str; 5] = ["deferrals", "gated", "firstDeferredAt", "deferralId", "retryAt"];
 /// The schedule's `MaximumEventAgeInSeconds`, which the runtime asks for.
 const SCHEDULE_EVENT_AGE: SignedDuration = SignedDuration::from_secs(3600);
 /// Two clocks that disagree by more than this are not treated as honest.
@@ -28,6 +28,8 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 pub struct Envelope {
     /// How often the message was put back.
     pub deferrals: u32,
+    /// How often it was put back before its handler ran, because its key was closed. Not among the deferrals.
+    pub gated: u32,
     /// When it was first put back.
     pub first_deferred_at: Option<Timestamp>,
     /// The id that stays through all deferrals.
@@ -39,8 +41,10 @@ pub struct Envelope {
 /// What a stamp writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// How often the message was put back, this time included.
+    /// How often the message was put back for a limit that it met itself, this time included. 0 is left out.
     pub deferrals: u32,
+    /// How often it was put back because its key was closed, this time included. 0 is left out.
+    pub gated: u32,
     /// When it was first put back.
     pub first_deferred_at: Timestamp,
     /// The id that stays through all deferrals: the first message's id.
@@ -195,6 +199,7 @@ impl Body {
     /// let body = Body::open(r#"{"id":1724442618569203714}"#, Reading::Frigg);
     /// let stamped = body.stamp(&Counters {
     ///     deferrals: 1,
+    ///     gated: 0,
     ///     first_deferred_at: "2026-09-28T12:00:00Z".parse()?,
     ///     deferral_id: Some("m-1".into()),
     ///     retry_at: None,
@@ -230,12 +235,13 @@ impl Body {
 
     fn write_members(&self, out: &mut String, counters: &Counters) {
         out.push_str(&self.foreign);
-        // Writing to a String cannot fail.
-        let _ = write!(
-            out,
-            "\"deferrals\":{},\"firstDeferredAt\":\"{:.3}\"",
-            counters.deferrals, counters.first_deferred_at
-        );
+        // Writing to a String cannot fail. Frigg knows no deferral number 0; absent is what it takes for that.
+        for (name, count) in [("deferrals", counters.deferrals), ("gated", counters.gated)] {
+            if count > 0 {
+                let _ = write!(out, "\"{name}\":{count},");
+            }
+        }
+        let _ = write!(out, "\"firstDeferredAt\":\"{:.3}\"", counters.first_deferred_at);
         if let Some(id) = &counters.deferral_id {
             out.push_str(",\"deferralId\":");
             push_json_string(out, id);
@@ -388,6 +394,9 @@ fn read(inner: &[Member<'_>], reading: Reading) -> (Envelope, Option<EnvelopeFau
     let Reading::Strict { now, sent_at, limits } = reading else {
         return (envelope, None);
     };
+    member("gated", &mut |json| {
+        positive(json).map(|count| envelope.gated = count).is_some()
+    });
     member("retryAt", &mut |json| {
         envelope.retry_at = string(json).and_then(|text| time::parse_iso(&text));
         envelope.retry_at.is_some()

@@ -24,17 +24,19 @@ fn strict() -> Reading {
 fn counters() -> Counters {
     Counters {
         deferrals: 2,
+        gated: 3,
         first_deferred_at: at("2026-09-28T11:00:00Z"),
         deferral_id: Some("m \"é\"\n\u{1}".into()),
         retry_at: Some(at("2026-09-28T13:00:00.5Z")),
     }
 }
 
-const MEMBERS: &str = r#""deferrals":2,"firstDeferredAt":"2026-09-28T11:00:00.000Z","deferralId":"m \"é\"\n\u0001","retryAt":"2026-09-28T13:00:00.500Z""#;
+const MEMBERS: &str = r#""deferrals":2,"gated":3,"firstDeferredAt":"2026-09-28T11:00:00.000Z","deferralId":"m \"é\"\n\u0001","retryAt":"2026-09-28T13:00:00.500Z""#;
 
 fn said(counters: &Counters) -> Envelope {
     Envelope {
         deferrals: counters.deferrals,
+        gated: counters.gated,
         first_deferred_at: Some(counters.first_deferred_at),
         deferral_id: counters.deferral_id.clone(),
         retry_at: counters.retry_at,
@@ -222,6 +224,7 @@ fn forged_members_count_one_by_one_for_frigg_and_as_a_whole_otherwise() {
                 "0", "-1", "1.5", "1e400", "true", "[]", "{}", r#""two""#, r#""2""#, r#""""#,
             ],
         ),
+        ("gated", &["0", "-1", "1.5", "true", r#""2""#]),
         ("firstDeferredAt", TEXTS),
         (
             "firstDeferredAt",
@@ -263,8 +266,9 @@ fn forged_members_count_one_by_one_for_frigg_and_as_a_whole_otherwise() {
                 }
             };
             let body = format!(
-                r#"{{"_frigg":{{"deferrals":{},"firstDeferredAt":{},"deferralId":{},"retryAt":{}}}}}"#,
+                r#"{{"_frigg":{{"deferrals":{},"gated":{},"firstDeferredAt":{},"deferralId":{},"retryAt":{}}}}}"#,
                 pick("deferrals", "2"),
+                pick("gated", "3"),
                 pick("firstDeferredAt", r#""2026-09-28T11:00:00.000Z""#),
                 pick("deferralId", r#""m-1""#),
                 pick("retryAt", r#""2026-09-28T13:00:00.500Z""#),
@@ -275,6 +279,7 @@ fn forged_members_count_one_by_one_for_frigg_and_as_a_whole_otherwise() {
 
             let opened = Body::open(&body, Reading::Frigg);
             let mut want = Envelope {
+                gated: 0,
                 retry_at: None,
                 ..good.clone()
             };
@@ -389,6 +394,7 @@ fn faults_say_what_is_wrong() {
 #[test]
 fn times_are_written_in_milliseconds_and_never_early() {
     let counters = Counters {
+        gated: 0,
         retry_at: Some(at("2026-09-28T12:00:00.0000001Z")),
         deferral_id: None,
         ..counters()
@@ -521,13 +527,15 @@ fn object(own: bool) -> impl Strategy<Value = (String, Vec<String>)> {
 fn some_counters() -> impl Strategy<Value = Counters> {
     let ms = -3_600_000i64..=0;
     (
-        1u32..,
+        0u32..,
+        0u32..3,
         ms,
         proptest::option::of("\\PC{1,9}"),
         proptest::option::of(0i64..90_000_000),
     )
-        .prop_map(|(deferrals, first, deferral_id, retry)| Counters {
+        .prop_map(|(deferrals, gated, first, deferral_id, retry)| Counters {
             deferrals,
+            gated,
             first_deferred_at: at(SENT) + SignedDuration::from_millis(first),
             deferral_id,
             retry_at: retry.map(|ms| at(SENT) + SignedDuration::from_millis(ms)),

@@ -12,5 +12,5 @@ pub use envelope::{Body, Counters, Envelope, EnvelopeFault, Reading};
 pub use options::{BadValue, Limits, Options, positive_integer};
 pub use plan::{
     Burial, Capabilities, Capped, DeadLetters, Decision, Deferral, Failure, MAX_VISIBILITY,
-    MIN_SCHEDULE_AHEAD, Refusal, Tier, degrade, plan, plan_arrival, tier,
+    MIN_SCHEDULE_AHEAD, Refusal, Tier, degrade, plan, plan_arrival, plan_gated, tier, told,
 };

@@ -9,7 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Counters, Options};
 use crate::delivery::Delivery;
-use crate::rate_limit::{Limit, LimitKind, Reason};
+use crate::gate;
+use crate::rate_limit::{Limit, LimitKind, Reason, Window};
 use crate::time;
 
 /// The longest visibility extension that the runtime asks for: SQS's 12 h, which count from the receive, less a
@@ -136,7 +137,7 @@ pub struct Deferral {
     pub retry_at: Timestamp,
     /// What its envelope says from now on.
     pub counters: Counters,
-    /// How, if it were done at once. Effects ask [`tier`] again.
+    /// How, if it were done at once and the time were not moved since. Effects ask [`tier`] again.
     pub tier: Tier,
 }
 
@@ -215,13 +216,65 @@ pub fn plan(
 
     let (deferrals, first_deferred_at) = history(now, delivery, options);
     let told = time::ceil_to_millisecond(retry_time(now, limit, deferrals, options));
-    let mut counters = Counters {
+    let counters = Counters {
         deferrals,
+        gated: delivery.gated,
         first_deferred_at,
         deferral_id: stable_id(delivery),
         retry_at: None,
     };
-    if past_cap(&counters, told, options) {
+    let over = past_cap(&counters, told, options);
+    let retry_at = spread(now, told, random, &counters, options, can);
+    put_back(now, over, told, retry_at, counters, delivery, options, can)
+}
+
+/// Decides about a record whose key is closed until `until`, or has no place before then: it goes back without its
+/// handler's having run. That is no deferral of its own, so only the cap on the time counts.
+pub fn plan_gated(
+    now: Timestamp,
+    until: Timestamp,
+    delivery: &Delivery,
+    options: &Options,
+    can: Capabilities,
+) -> Decision {
+    if delivery.queue_arn.is_none() {
+        return Decision::Fail(Refusal::NoEventSource);
+    }
+    let (_, first_deferred_at) = history(now, delivery, options);
+    let told = time::ceil_to_millisecond(until.max(now));
+    let counters = Counters {
+        deferrals: delivery.deferrals,
+        gated: delivery.gated.saturating_add(1),
+        first_deferred_at,
+        deferral_id: stable_id(delivery),
+        retry_at: None,
+    };
+    let over = told > last_moment(&counters, options);
+    put_back(now, over, told, told, counters, delivery, options, can)
+}
+
+/// When a limited message is to be tried again, before any spread: what the provider said, or what the ladder says in
+/// its place.
+pub fn told(now: Timestamp, limit: &Limit, delivery: &Delivery, options: &Options) -> Timestamp {
+    let (deferrals, _) = history(now, delivery, options);
+    time::ceil_to_millisecond(retry_time(now, limit, deferrals, options))
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the facts of one decision, each of another kind"
+)]
+fn put_back(
+    now: Timestamp,
+    over: bool,
+    told: Timestamp,
+    retry_at: Timestamp,
+    mut counters: Counters,
+    delivery: &Delivery,
+    options: &Options,
+    can: Capabilities,
+) -> Decision {
+    if over {
         let capped = Capped {
             counters,
             retry_at: told,
@@ -234,7 +287,6 @@ pub fn plan(
             Decision::Fail(Refusal::Capped(capped))
         };
     }
-    let retry_at = spread(now, told, random, &counters, options, can);
     if !options.is_frigg() {
         counters.retry_at = Some(retry_at);
     }
@@ -283,7 +335,8 @@ pub fn plan_arrival(
     let retry_at = time::ceil_to_millisecond(retry_at);
     delivery.queue_arn.as_ref()?;
     let counters = Counters {
-        deferrals: delivery.deferrals.max(1),
+        deferrals: delivery.deferrals.max(u32::from(delivery.gated == 0)),
+        gated: delivery.gated,
         first_deferred_at: time::ceil_to_millisecond(delivery.first_deferred_at.unwrap_or(now)),
         deferral_id: stable_id(delivery),
         retry_at: Some(retry_at),
@@ -419,15 +472,26 @@ fn spread(
         return told;
     }
     let doublings = (counters.deferrals - 2).min(16);
-    let width = time::wait(now, told)
-        .saturating_mul(1 << doublings)
-        .min(MAX_SPREAD);
+    let width = time::wait(now, told).saturating_mul(1 << doublings);
+    spread_by(now, told, width, random, counters, options, can)
+}
+
+/// `told`, and a random share of `width` (at most 900 s) after it.
+fn spread_by(
+    now: Timestamp,
+    told: Timestamp,
+    width: SignedDuration,
+    random: f64,
+    counters: &Counters,
+    options: &Options,
+    can: Capabilities,
+) -> Timestamp {
     let random = if random.is_nan() {
         0.0
     } else {
         random.clamp(0.0, 1.0)
     };
-    let extra = SignedDuration::from_secs_f64(width.as_secs_f64() * random);
+    let extra = SignedDuration::from_secs_f64(width.min(MAX_SPREAD).as_secs_f64() * random);
     let spread = told.checked_add(extra).unwrap_or(told);
     // Neither past the cap, nor out of the delay tier into one that spends a receive.
     let delay_ends = now.checked_add(options.max_delay()).unwrap_or(Timestamp::MAX);
@@ -437,6 +501,41 @@ fn spread(
         last_moment(counters, options).min(delay_ends)
     };
     time::floor_to_millisecond(spread.min(bound))
+}
+
+impl Deferral {
+    /// Comes back in a slot of its own rather than when it was told: never before that, and not past the cap on the
+    /// time.
+    #[must_use]
+    pub fn at_slot(self, slot: Timestamp, options: &Options) -> Deferral {
+        let told = self.retry_at;
+        let slot = time::ceil_to_millisecond(slot).min(last_moment(&self.counters, options));
+        self.moved_to(slot.max(told))
+    }
+
+    /// Comes back at a random moment of the time that the whole `backlog` takes at the window's rate, at most 900 s
+    /// after it was told. For queues whose workers have no gate in common.
+    #[must_use]
+    pub fn spread_over(
+        self,
+        now: Timestamp,
+        backlog: u64,
+        window: Window,
+        random: f64,
+        options: &Options,
+        can: Capabilities,
+    ) -> Deferral {
+        let width = gate::gap(window).as_secs_f64() * backlog as f64;
+        let width = SignedDuration::try_from_secs_f64(width).unwrap_or(MAX_SPREAD);
+        let at = spread_by(now, self.retry_at, width, random, &self.counters, options, can);
+        self.moved_to(at)
+    }
+
+    fn moved_to(mut self, at: Timestamp) -> Deferral {
+        self.retry_at = at;
+        self.counters.retry_at = self.counters.retry_at.map(|_| at);
+        self
+    }
 }
 
 #[cfg(test)]

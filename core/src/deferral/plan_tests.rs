@@ -349,6 +349,7 @@ fn the_caps_allow_equality_and_nothing_more() {
     let want = Capped {
         counters: Counters {
             deferrals: 3,
+            gated: 0,
             first_deferred_at: at(-1_000),
             deferral_id: Some("m-1".into()),
             retry_at: None,
@@ -378,6 +379,7 @@ fn the_envelope_starts_and_goes_on() {
     };
     let first = Counters {
         deferrals: 1,
+        gated: 0,
         first_deferred_at: now(),
         deferral_id: Some("m-1".into()),
         retry_at: Some(at(30_000)),
@@ -388,6 +390,7 @@ fn the_envelope_starts_and_goes_on() {
     };
     let fifth = Counters {
         deferrals: 5,
+        gated: 0,
         first_deferred_at: at(-HOUR),
         deferral_id: Some("m-0".into()),
         retry_at: Some(at(30_000)),
@@ -601,6 +604,7 @@ fn a_message_before_its_time_goes_back_uncounted() {
         if let Some(deferral) = got {
             let counters = Counters {
                 deferrals: 30,
+                gated: 0,
                 first_deferred_at: at(-HOUR),
                 deferral_id: Some("m-0".into()),
                 retry_at: delivery.retry_at,
@@ -957,5 +961,135 @@ fn relay_comes_before_visibility_where_it_is_asked_for() {
     assert_eq!(
         tier(now(), retry_at, &standard(), &default(), NO_SCHEDULE),
         visibility
+    );
+}
+
+// ---- the gate
+
+fn sec(seconds: i64) -> Timestamp {
+    at(seconds * 1000)
+}
+
+fn gated(now_s: i64, until_s: i64, delivery: &Delivery, options: &Options) -> Decision {
+    plan_gated(sec(now_s), sec(until_s), delivery, options, ALL)
+}
+
+#[test]
+fn a_gated_message_counts_no_deferral_and_obeys_the_cap_on_the_time() {
+    let options = Options::default();
+    let mut delivery = deferred(30, 0);
+    delivery.gated = 4;
+    let Decision::Defer(deferral) = gated(100, 160, &delivery, &options) else {
+        panic!("at the cap of the count, which does not matter here");
+    };
+    assert_eq!(
+        (
+            deferral.counters.deferrals,
+            deferral.counters.gated,
+            deferral.counters.first_deferred_at
+        ),
+        (30, 5, sec(0))
+    );
+    assert_eq!(
+        (deferral.retry_at, deferral.counters.retry_at),
+        (sec(160), Some(sec(160)))
+    );
+    assert_eq!(deferral.tier, Tier::Delay { seconds: 60 });
+
+    let first = Delivery {
+        deferrals: 0,
+        first_deferred_at: None,
+        ..deferred(0, 0)
+    };
+    let Decision::Defer(deferral) = gated(100, 90, &first, &options) else {
+        panic!("deferred")
+    };
+    assert_eq!(
+        (deferral.retry_at, deferral.counters.first_deferred_at),
+        (sec(100), sec(100))
+    );
+    assert_eq!((deferral.counters.deferrals, deferral.counters.gated), (0, 1));
+
+    let day = 26 * 3600;
+    assert!(
+        matches!(gated(100, day, &delivery, &options), Decision::Defer(_)),
+        "equality is allowed"
+    );
+    assert!(matches!(
+        gated(100, day + 1, &delivery, &options),
+        Decision::Fail(Refusal::Capped(_))
+    ));
+    let nowhere = Delivery {
+        queue_arn: None,
+        ..delivery
+    };
+    assert_eq!(
+        gated(100, 160, &nowhere, &options),
+        Decision::Fail(Refusal::NoEventSource)
+    );
+}
+
+#[test]
+fn an_early_gated_message_stays_uncounted() {
+    let mut delivery = deferred(0, 0);
+    (delivery.gated, delivery.retry_at) = (1, Some(sec(60)));
+    let deferral = plan_arrival(sec(50), &delivery, &Options::default(), ALL).unwrap();
+    assert_eq!((deferral.counters.deferrals, deferral.counters.gated), (0, 1));
+}
+
+#[test]
+fn a_slot_is_never_before_the_told_time_nor_past_the_cap() {
+    let options = Options::default();
+    let Decision::Defer(deferral) = gated(100, 160, &deferred(3, 0), &options) else {
+        panic!("deferred")
+    };
+    let last = sec(26 * 3600);
+    for (slot, want) in [
+        (sec(159), sec(160)),
+        (
+            sec(160) + SignedDuration::from_nanos(1),
+            sec(160) + SignedDuration::from_millis(1),
+        ),
+        (sec(5_000), sec(5_000)),
+        (last + SignedDuration::from_secs(1), last),
+        (Timestamp::MAX, last),
+        (Timestamp::MIN, sec(160)),
+    ] {
+        let moved = deferral.clone().at_slot(slot, &options);
+        assert_eq!(
+            (moved.retry_at, moved.counters.retry_at),
+            (want, Some(want)),
+            "{slot}"
+        );
+    }
+}
+
+#[test]
+fn a_backlog_is_spread_over_the_time_that_it_takes() {
+    let options = Options::default();
+    let Decision::Defer(deferral) = gated(0, 10, &deferred(1, 0), &options) else {
+        panic!("deferred")
+    };
+    let window = Window {
+        limit: 100.try_into().unwrap(),
+        per: Duration::from_secs(10),
+    };
+    let spread = |backlog, random, can| {
+        let moved = deferral
+            .clone()
+            .spread_over(sec(0), backlog, window, random, &options, can);
+        moved.retry_at.duration_since(sec(10)).as_secs_f64()
+    };
+    assert_eq!(spread(5_000, 0.0, ALL), 0.0);
+    assert!((spread(500, 1.0, ALL) - 500.0 * 10.0 / 95.0).abs() < 0.01);
+    assert_eq!(spread(1_000_000, 1.0, ALL), 900.0, "at most");
+    let no_schedule = Capabilities {
+        schedule: false,
+        ..ALL
+    };
+    assert_eq!(
+        spread(1_000_000, 1.0, no_schedule),
+        890.0,
+        "not out of the delay tier"
     );
 }

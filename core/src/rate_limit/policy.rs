@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::providers::{self, Provider};
 use super::window::glob;
-use super::{Link, NamedWindow, Parser, Reason, Signal, Verdict};
+use super::{Link, NamedWindow, Parser, Reason, Signal, Verdict, Window};
 
 type Classify = Arc<dyn Fn(&Signal<'_>) -> Option<Verdict> + Send + Sync>;
 type Listener = Arc<dyn Fn(&Signal<'_>, &str) + Send + Sync>;
@@ -272,6 +272,23 @@ impl Policy {
         }
     }
 
+    /// The rate at which messages come back after a limit of this reason: that of its window, else of the shortest one.
+    /// After a daily or monthly limit all of the quota is there again, so there the shortest one is what counts.
+    pub fn rate(&self, reason: Reason, route: Option<&str>) -> Option<Window> {
+        let is_long = |reason| matches!(reason, Reason::Daily | Reason::Monthly);
+        let own = self
+            .window(reason, route)
+            .filter(|window| !is_long(window.reason));
+        own.and_then(NamedWindow::rate).or_else(|| {
+            let counts = |window: &&NamedWindow| {
+                !is_long(window.reason)
+                    && (window.route.is_none() || route.is_some_and(|path| window.covers(path)))
+            };
+            let rates = self.windows.iter().filter(counts).filter_map(NamedWindow::rate);
+            rates.min_by_key(|rate| rate.per)
+        })
+    }
+
     /// The first window for this reason: one that names the route, else one without a route.
     pub fn window(&self, reason: Reason, route: Option<&str>) -> Option<&NamedWindow> {
         let fits = |window: &&NamedWindow| window.reason == reason;
@@ -420,5 +437,33 @@ mod tests {
     fn debug_shows_no_closure_and_no_secret() {
         let text = format!("{:?}", Policy::for_provider("hubspot").unwrap());
         assert!(text.contains("hubspot") && text.contains("110"), "{text}");
+    }
+
+    #[test]
+    fn messages_come_back_at_the_rate_of_the_window_that_bounds_them() {
+        let seconds = Duration::from_secs;
+        let policy = Policy::new()
+            .with_window(NamedWindow::new(Reason::Daily, 10_000, seconds(86_400)))
+            .with_window(NamedWindow::new(Reason::Hourly, 900, seconds(3_600)))
+            .with_window(NamedWindow::without_limit(Reason::Burst, seconds(1)))
+            .with_window(NamedWindow::new(Reason::Minute, 100, seconds(60)))
+            .with_window(NamedWindow::new(Reason::Burst, 4, seconds(2)).on("/search/*"));
+        let limit = |reason, route| policy.rate(reason, route).map(|rate| rate.limit.get());
+        for (reason, route, want) in [
+            (Reason::Hourly, None, Some(900)),
+            (Reason::Daily, None, Some(100)),
+            (Reason::Monthly, Some("/users"), Some(100)),
+            (Reason::Unknown, None, Some(100)),
+            (Reason::Burst, None, Some(100)),
+            (Reason::Daily, Some("/search/code"), Some(4)),
+        ] {
+            assert_eq!(limit(reason, route), want, "{reason} {route:?}");
+        }
+        let daily = Policy::new().with_window(NamedWindow::new(Reason::Daily, 10_000, seconds(86_400)));
+        assert_eq!(
+            daily.rate(Reason::Daily, None),
+            None,
+            "no rate that a backlog could keep to"
+        );
     }
 }

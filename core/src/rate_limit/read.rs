@@ -262,9 +262,7 @@ impl Policy {
             status: signal.status(),
             received_at: signal.received_at(),
             module: self.module().map(str::to_owned),
-            window: self
-                .window(hint.reason, signal.route())
-                .and_then(|window| window.rate()),
+            window: self.rate(hint.reason, signal.route()),
             min_retry_after: self.min_retry_after,
             hint,
         }

@@ -3,8 +3,12 @@
 //! Nothing is built before the first call needs it: configuration, credentials and TLS roots cost start-up time that a
 //! batch without deferrals should not pay.
 
+#[cfg(feature = "dynamodb")]
+mod gate;
 mod scheduler;
 mod sqs;
+#[cfg(feature = "dynamodb")]
+mod table;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,6 +20,8 @@ use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use tokio::sync::{Mutex, OnceCell};
 
+#[cfg(feature = "dynamodb")]
+pub use gate::DynamoGate;
 pub use scheduler::AwsScheduler;
 pub use sqs::AwsSqs;
 

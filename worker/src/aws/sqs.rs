@@ -337,6 +337,9 @@ fn queue_attributes(attributes: &HashMap<QueueAttributeName, String>) -> QueueAt
         visibility_timeout: number(QueueAttributeName::VisibilityTimeout).map(Duration::from_secs),
         maximum_message_size: number(QueueAttributeName::MaximumMessageSize)
             .and_then(|size| usize::try_from(size).ok()),
+        backlog: number(QueueAttributeName::ApproximateNumberOfMessages).map(|waiting| {
+            waiting + number(QueueAttributeName::ApproximateNumberOfMessagesDelayed).unwrap_or_default()
+        }),
     }
 }
 

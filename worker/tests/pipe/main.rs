@@ -7,6 +7,7 @@ mod batch;
 mod dead_letters;
 mod deferral;
 mod fifo;
+mod gate;
 mod lookups;
 mod poll;
 mod queue_model;

@@ -1,0 +1,170 @@
+//! The gate's table. Each change is one conditional update, which DynamoDB makes atomically.
+//!
+//! | attribute | |
+//! |---|---|
+//! | `pk` | the scope key |
+//! | `closedUntil`, `nextReturn`, `nextCall` | microseconds since 1970 |
+//! | `reason`, `module`, `windowLimit`, `windowMs` | of the limit that closed it |
+//! | `ttl` | seconds since 1970 |
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use frigg_core::rate_limit::{Reason, Window};
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+
+use super::Aws;
+use super::table::{Item, Table, conditional, micros, number, read, read_text, read_time, text, ttl};
+use crate::error::BoxError;
+use crate::gate::{Closure, Gate, GateStore, Line, Reservation};
+
+/// Others reserve at the same time: an update that lost its race is tried again.
+const ATTEMPTS: u32 = 6;
+
+/// A [`GateStore`] in a DynamoDB table: partition key `pk` (text), time to live `ttl`, on-demand.
+///
+/// It needs `dynamodb:GetItem` and `dynamodb:UpdateItem` on the table.
+#[derive(Debug)]
+pub struct DynamoGate {
+    table: Table,
+}
+
+impl DynamoGate {
+    /// The table of this name. Calls nothing.
+    pub fn new(aws: Aws, table: impl Into<String>) -> Self {
+        DynamoGate {
+            table: Table::new(aws, table.into()),
+        }
+    }
+
+    /// The slot that is next in a line that has come so far already.
+    async fn append(&self, key: &str, asked: &Reservation) -> Result<Option<Timestamp>, BoxError> {
+        let line = name(asked.line);
+        let call = self.table.update(key).await;
+        let call = call
+            .update_expression(format!("SET {line} = {line} + :gap, #ttl = :ttl"))
+            .condition_expression(format!("{line} >= :from AND {line} < :before"))
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":gap", number(asked.gap.as_micros()))
+            .expression_attribute_values(":ttl", ttl(asked.from))
+            .expression_attribute_values(":from", micros(asked.from))
+            .expression_attribute_values(":before", micros(asked.before));
+        let Some(written) = conditional(call).await? else {
+            return Ok(None);
+        };
+        let next = read_time(&written, line).ok_or("the update told no slot")?;
+        Ok(next.checked_sub(asked.gap).ok())
+    }
+
+    /// The first slot of a line that lies behind.
+    async fn begin(&self, key: &str, asked: &Reservation) -> Result<Option<Timestamp>, BoxError> {
+        if asked.from >= asked.before {
+            return Ok(None);
+        }
+        let line = name(asked.line);
+        let next = asked.from.checked_add(asked.gap).unwrap_or(Timestamp::MAX);
+        let call = self.table.update(key).await;
+        let call = call
+            .update_expression(format!("SET {line} = :next, #ttl = :ttl"))
+            .condition_expression(behind(line, ":from"))
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":next", micros(next))
+            .expression_attribute_values(":ttl", ttl(next))
+            .expression_attribute_values(":from", micros(asked.from))
+            .expression_attribute_values(":number", text("N"));
+        Ok(conditional(call).await?.map(|_| asked.from))
+    }
+}
+
+impl GateStore for DynamoGate {
+    fn look<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Gate, BoxError>> {
+        Box::pin(async move { Ok(gate(&self.table.get(key).await?)) })
+    }
+
+    fn close<'a>(&'a self, key: &'a str, closure: &'a Closure) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            let mut set = "SET closedUntil = :until, reason = :reason, #ttl = :ttl".to_owned();
+            let mut call = self.table.update(key).await;
+            let mut also = |call: UpdateItemFluentBuilder, name: &str, value| {
+                set.push_str(&format!(", {name} = :{name}"));
+                call.expression_attribute_values(format!(":{name}"), value)
+            };
+            if let Some(module) = &closure.module {
+                call = also(call, "module", text(module));
+            }
+            if let Some(window) = &closure.window {
+                call = also(call, "windowLimit", number(window.limit));
+                call = also(call, "windowMs", number(window.per.as_millis()));
+            }
+            let call = call
+                .update_expression(set)
+                .condition_expression(behind("closedUntil", ":until"))
+                .expression_attribute_names("#ttl", "ttl")
+                .expression_attribute_values(":until", micros(closure.until))
+                .expression_attribute_values(":reason", text(closure.reason.as_str()))
+                .expression_attribute_values(":ttl", ttl(closure.until))
+                .expression_attribute_values(":number", text("N"));
+            // A condition that does not hold: a later time is there.
+            conditional(call).await.map(drop)
+        })
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        key: &'a str,
+        asked: &'a Reservation,
+    ) -> BoxFuture<'a, Result<Option<Timestamp>, BoxError>> {
+        Box::pin(async move {
+            for _ in 0..ATTEMPTS {
+                if let Some(slot) = self.append(key, asked).await? {
+                    return Ok(Some(slot));
+                }
+                if let Some(slot) = self.begin(key, asked).await? {
+                    return Ok(Some(slot));
+                }
+                // The line neither lies behind nor has a slot before the end: it is full, or it moved in between.
+                let now = gate(&self.table.get(key).await?);
+                let next = match asked.line {
+                    Line::Return => now.next_return,
+                    Line::Call => now.next_call,
+                };
+                if next.is_some_and(|next| next >= asked.before) {
+                    return Ok(None);
+                }
+            }
+            Err("too many workers reserve slots of this key at once".into())
+        })
+    }
+}
+
+fn name(line: Line) -> &'static str {
+    match line {
+        Line::Return => "nextReturn",
+        Line::Call => "nextCall",
+    }
+}
+
+/// The attribute is absent, no number, or less than `value`.
+fn behind(name: &str, value: &str) -> String {
+    format!("attribute_not_exists({name}) OR NOT attribute_type({name}, :number) OR {name} < {value}")
+}
+
+fn gate(item: &Item) -> Gate {
+    let mut gate = Gate::default();
+    gate.closed_until = read_time(item, "closedUntil");
+    gate.reason = read_text(item, "reason")
+        .and_then(Reason::from_name)
+        .unwrap_or_default();
+    gate.module = read_text(item, "module").map(str::to_owned);
+    gate.window = read::<NonZeroU32>(item, "windowLimit")
+        .zip(read(item, "windowMs").filter(|ms| *ms > 0))
+        .map(|(limit, ms)| Window {
+            limit,
+            per: Duration::from_millis(ms),
+        });
+    gate.next_return = read_time(item, "nextReturn");
+    gate.next_call = read_time(item, "nextCall");
+    gate
+}
