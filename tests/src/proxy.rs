@@ -39,6 +39,8 @@ use crate::clock;
 pub struct Call {
     /// `SendMessageBatch`; `POST /schedules/name` for a service without `X-Amz-Target`.
     pub operation: String,
+    /// The request's `X-Amzn-Trace-Id`.
+    pub trace: Option<String>,
     /// When the answer came.
     pub at: Timestamp,
     /// The answer's status.
@@ -265,6 +267,8 @@ impl Shared {
             Some(operation) => operation.to_owned(),
             None => format!("{} {}", head.method, head.uri.path()),
         };
+        let trace = head.headers.get("x-amzn-trace-id");
+        let trace = trace.and_then(|trace| trace.to_str().ok()).map(str::to_owned);
         let mut hold = {
             let mut state = self.state();
             let place = state.holds.iter().position(|hold| hold.operation == operation);
@@ -285,6 +289,7 @@ impl Shared {
         let answered = answer.bytes().await.map_err(|_| Cut)?;
         self.state().calls.push(Call {
             operation,
+            trace,
             at: clock::now(),
             status: status.as_u16(),
             request: json(&body),

@@ -223,6 +223,26 @@ impl Emulator {
         Ok(self.ended(name).await?.0)
     }
 
+    /// Plans a stack with a queue, as a deployment does that is broken off before it begins. Returns the status.
+    ///
+    /// # Errors
+    ///
+    /// When the emulator refuses.
+    pub async fn plan_stack(&self, name: &str) -> Result<String> {
+        let fields = [
+            ("Action", "CreateChangeSet"),
+            ("StackName", name),
+            ("ChangeSetName", "plan"),
+            ("ChangeSetType", "CREATE"),
+            (
+                "TemplateBody",
+                r#"{"Resources":{"Queue":{"Type":"AWS::SQS::Queue"}}}"#,
+            ),
+        ];
+        self.cloudformation(&fields, "plan the stack").await?;
+        self.stack_status(name).await
+    }
+
     /// A stack's status.
     ///
     /// # Errors
@@ -234,6 +254,17 @@ impl Emulator {
         texts(&answer, "StackStatus")
             .pop()
             .with_context(|| format!("no status in {answer}"))
+    }
+
+    /// The names of all stacks.
+    ///
+    /// # Errors
+    ///
+    /// When the emulator refuses.
+    pub async fn stack_names(&self) -> Result<Vec<String>> {
+        let ask = [("Action", "DescribeStacks")];
+        let answer = self.cloudformation(&ask, "list the stacks").await?;
+        Ok(texts(&answer, "StackName"))
     }
 
     /// Waits until nothing is in progress. Returns the status and the description.
@@ -276,14 +307,17 @@ impl Emulator {
     /// What the emulator's CloudFormation does not do, and the variables that only a test has.
     async fn complete(&self, stack: &Stack, spec: &StackSpec) -> Result<()> {
         let function = stack.output("FunctionName")?;
-        let path = format!("/2024-08-31/functions/{function}/recursion-config");
-        self.lambda(
-            Method::PUT,
-            &path,
-            Some(json!({ "RecursiveLoop": "Allow" }).to_string()),
-            "allow recursion",
-        )
-        .await?;
+        let template = template()?;
+        if let Some(value) = template
+            .split("RecursiveLoop:")
+            .nth(1)
+            .and_then(|rest| rest.lines().next())
+        {
+            let path = format!("/2024-08-31/functions/{function}/recursion-config");
+            let body = json!({ "RecursiveLoop": value.trim() }).to_string();
+            self.lambda(Method::PUT, &path, Some(body), "set recursion")
+                .await?;
+        }
         if !spec.variables.is_empty() {
             let path = format!("/2015-03-31/functions/{function}/configuration");
             let configuration = self.lambda(Method::GET, &path, None, "read the function").await?;

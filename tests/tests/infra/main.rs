@@ -2,6 +2,7 @@
 //! more, and the commands that deploy it.
 
 mod commands;
+mod recursion;
 mod rig;
 mod rights;
 mod stack;
