@@ -1,7 +1,7 @@
 //! The demo: thirty messages for three accounts of a rate-limited CRM, two Lambda functions, all three tiers.
 //!
 //! - [`cast`]: who sends what to whom.
-//! - `stage`: the emulator, the queues, the functions and the provider that it is played on.
+//! - `stage`: the emulator, the stacks and the provider that it is played on.
 //! - `play`: sends, watches, and collects what happened.
 //! - [`progress`]: the line that shows it while it runs.
 //! - [`story`]: what happened to each message, from the provider's record and the functions' logs.
@@ -43,7 +43,7 @@ pub async fn run(options: &DemoOptions, out: &mut (impl Write + IsTerminal)) -> 
     let mut progress = Progress::new(out.is_terminal());
     progress.note(
         out,
-        "starting local AWS and the provider; deploying the worker twice",
+        "starting local AWS and the provider; deploying the stack twice, with and without the scheduler",
     )?;
     let stage = Stage::set(&options.bootstrap).await?;
     let story = play(&stage, &mut progress, out).await;

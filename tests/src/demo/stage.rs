@@ -1,19 +1,15 @@
-//! What the demo is played on: an emulator of its own, the provider, and the worker deployed twice.
+//! What the demo is played on: an emulator of its own, the provider, and the stack that users deploy, twice.
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::cast::{self, Worker};
-use crate::emulator::{
-    Bootstrap, Emulator, EmulatorOptions, Flavour, Function, FunctionSpec, Queue, QueueSpec,
-};
+use crate::emulator::{Bootstrap, Emulator, EmulatorOptions, Flavour, Function, Queue, StackSpec};
 use crate::provider::ThrottlingProvider;
 
-const TIMEOUT_SECONDS: u32 = 20;
-/// The shortest that the worker takes: waits above it leave the delay tier, so a demo need not last a quarter of an hour.
+/// The shortest that the template takes: waits above it leave the delay tier, so a demo need not last a quarter of an hour.
 const MAX_DELAY_SECONDS: &str = "60";
-const MAX_RECEIVES: u32 = 3;
 
 /// A function and the queue that feeds it.
 #[derive(Debug)]
@@ -39,29 +35,16 @@ impl Stage {
         let emulator =
             Emulator::start_with(EmulatorOptions::default().with_flavour(Flavour::Ministack)).await?;
         let provider = ThrottlingProvider::start(cast::provider()).await?;
-        let role = emulator.create_scheduler_role("frigg-scheduler").await?;
-        let group = emulator.create_schedule_group("frigg-demo").await?;
-        let spec = |name: &str| {
-            FunctionSpec::new(name, bootstrap.clone())
-                .with_timeout(TIMEOUT_SECONDS)
+        let spec = |scheduler: &str| {
+            StackSpec::new(bootstrap.clone())
+                .with("Scheduler", scheduler)
+                .with("MaxDelaySeconds", MAX_DELAY_SECONDS)
                 // The provider is on this machine.
                 .with_env("FRIGG_HTTP_ALLOWED_HOSTS", "127.0.0.1")
                 .with_env("FRIGG_HTTP_ALLOW_PRIVATE", "1")
-                .with_env("FRIGG_MAX_DELAY_SECONDS", MAX_DELAY_SECONDS)
-                .with_env("FRIGG_QUEUE_MAX_RECEIVE_COUNT", MAX_RECEIVES.to_string())
         };
-        let queue = queue(&emulator, "contacts").await?;
-        let with_scheduler = spec("contact-sync")
-            .with_env("SCHEDULER_ROLE_ARN", role)
-            .with_env("SCHEDULE_GROUP_NAME", group)
-            .with_env("FRIGG_SCHEDULE_DLQ_ARN", &queue.dead_letters()?.arn);
-        let scheduling = desk(&emulator, queue, &with_scheduler).await?;
-        let plain = desk(
-            &emulator,
-            self::queue(&emulator, "contacts-plain").await?,
-            &spec("contact-sync-plain"),
-        )
-        .await?;
+        let scheduling = desk(&emulator, &spec("yes")).await?;
+        let plain = desk(&emulator, &spec("no")).await?;
         Ok(Self {
             emulator,
             provider,
@@ -87,18 +70,10 @@ impl Stage {
     }
 }
 
-async fn queue(emulator: &Emulator, name: &str) -> Result<Queue> {
-    let spec = QueueSpec::standard(name)
-        .with_visibility(TIMEOUT_SECONDS)
-        .with_max_receives(MAX_RECEIVES);
-    emulator.create_queue(&spec).await
-}
-
-async fn desk(emulator: &Emulator, queue: Queue, spec: &FunctionSpec) -> Result<Desk> {
-    let function = emulator.deploy(spec).await?;
-    emulator
-        .map_queue(&function, &queue, 10)
-        .await
-        .context("failed to feed the function")?;
-    Ok(Desk { queue, function })
+async fn desk(emulator: &Emulator, spec: &StackSpec) -> Result<Desk> {
+    let stack = emulator.deploy_stack(spec).await?;
+    Ok(Desk {
+        queue: stack.queue()?,
+        function: stack.function(emulator)?,
+    })
 }
