@@ -72,7 +72,7 @@ test-localstack: ## The tests of the tiers against LocalStack
 	$(CARGO) test --workspace --test end_to_end -- tier_
 
 # ---- AWS. WORKER is the program, SERVICE and STAGE make the stack's name; infra/stages/<stage>.json holds the template's
-# parameters. Credentials and region are those of the AWS CLI. YES=1 goes on without asking. More: docs/deploy.md
+# parameters. Credentials and region are those of the AWS CLI. YES=1 goes on without asking. More: infra/README.md
 STAGE ?= dev
 SERVICE ?= frigg
 WORKER ?= contact_sync
@@ -97,3 +97,7 @@ destroy: ## Delete the stack; refuses while messages wait in it (STAGE=dev)
 .PHONY: doctor
 doctor: ## What of the deployed stack would lose messages (STAGE=dev)
 	@$(CARGO) run --quiet -p frigg-cli -- doctor --stack $(SERVICE)-$(STAGE)
+
+.PHONY: verify-aws
+verify-aws: ## Send one limited message per way back through stacks made for it, check, report, delete them
+	@infra/stack verify

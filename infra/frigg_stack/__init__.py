@@ -1,4 +1,4 @@
-"""What `make package`, `deploy`, `deploy-code` and `destroy` do."""
+"""What `make package`, `deploy`, `deploy-code`, `destroy` and `verify-aws` do."""
 
 
 class StackError(Exception):

@@ -10,6 +10,7 @@ from .deploy import TEMPLATE, deploy, deploy_code
 from .destroy import destroy
 from .package import TARGETS, missing_target, package
 from .tools import ROOT, tool
+from .verify import verify
 
 
 def main():
@@ -25,6 +26,7 @@ def main():
         ("destroy", "delete the stack"),
     ):
         commands.add_parser(name, help=text).add_argument("stage")
+    commands.add_parser("verify", help="put messages back in every way, in stacks made for it and deleted after it")
     commands.add_parser("lint", help="cfn-lint on the template")
     given = parser.parse_args()
     try:
@@ -32,6 +34,8 @@ def main():
             _package(given.worker, given.architecture)
         elif given.command == "lint":
             return subprocess.run([tool("cfn-lint"), "--template", TEMPLATE]).returncode
+        elif given.command == "verify":
+            verify()
         elif given.command == "deploy":
             deploy(given.service, given.stage, given.worker)
         elif given.command == "deploy-code":

@@ -32,7 +32,7 @@ def deploy(service, stage, worker):
         where=aws.where(),
     )
     path = package(worker, architecture)
-    key = _upload(aws, bucket, service, path)
+    key = upload(aws, bucket, service, path)
     overrides = {"Service": service, "Stage": stage, "CodeBucket": bucket, "CodeKey": key, **parameters}
     command = ["cloudformation", "deploy", "--stack-name", name, "--template-file", TEMPLATE,
                "--capabilities", "CAPABILITY_IAM", "--no-fail-on-empty-changeset",
@@ -83,7 +83,7 @@ def _needs_scheduler(aws, stage):
         # Who may not ask may still be allowed to deploy.
 
 
-def _upload(aws, bucket, service, path):
+def upload(aws, bucket, service, path):
     """The key is the content's: what has not changed deploys nothing, what has changed is new."""
     with open(path, "rb") as file:
         key = f"{service}/{hashlib.sha256(file.read()).hexdigest()[:32]}.zip"

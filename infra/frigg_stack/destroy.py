@@ -5,7 +5,7 @@ import os
 from . import StackError
 from .ask import ask
 from .aws import Aws, Refused
-from .stack import describe, name_of, outputs, reasons
+from .stack import describe, in_progress, name_of, reasons, resources
 
 COUNTS = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed")
 
@@ -16,10 +16,10 @@ def destroy(service, stage):
     found = describe(aws, name)
     if not found:
         raise StackError(f"there is no stack {name} in {aws.region} of account {aws.account}: nothing was deleted")
-    if found["StackStatus"].endswith("_IN_PROGRESS"):
+    if in_progress(found):
         raise StackError(f"the stack {name} is {found['StackStatus']}: somebody works on it. Nothing was deleted, wait"
                          " until it is done")
-    waiting = _waiting(aws, found)
+    waiting = _waiting(aws, name)
     if waiting and os.environ.get("LOSE_MESSAGES") != "1":
         lines = "".join(f"\n  {count} in {place}" for place, count in waiting.items())
         raise StackError(f"the stack {name} holds messages that would be lost with it:{lines}\nNothing was deleted. Let them"
@@ -36,19 +36,14 @@ def destroy(service, stage):
     print(f"{name} is gone. The packages stay in their bucket.")
 
 
-def _waiting(aws, stack):
-    """How many messages wait in the queues that the stack made, and as schedules."""
-    known = outputs(stack)
-    existing = any(parameter["ParameterKey"] == "ExistingQueueArn" and parameter["ParameterValue"]
-                   for parameter in stack.get("Parameters", []))
+def _waiting(aws, name):
+    """How many messages wait in the queues that the stack made, and as schedules. A half-made stack has no outputs, but may
+    have queues."""
     waiting = {}
-    for output in ("QueueUrl", "DeadLetterQueueUrl", "ScheduleDeadLetterQueueUrl"):
-        if output in known and not (output == "QueueUrl" and existing):
-            found = aws.call("count messages", "sqs", "get-queue-attributes", "--queue-url", known[output],
-                             "--attribute-names", *COUNTS)
-            waiting[known[output]] = sum(int(count) for count in found.get("Attributes", {}).values())
-    if "ScheduleGroup" in known:
-        group = known["ScheduleGroup"]
+    for url in resources(aws, name, "AWS::SQS::Queue"):
+        found = aws.call("count messages", "sqs", "get-queue-attributes", "--queue-url", url, "--attribute-names", *COUNTS)
+        waiting[url] = sum(int(count) for count in found.get("Attributes", {}).values())
+    for group in resources(aws, name, "AWS::Scheduler::ScheduleGroup"):
         found = aws.call("count schedules", "scheduler", "list-schedules", "--group-name", group)
         waiting[f"the schedule group {group}"] = len(found.get("Schedules", []))
     return {place: count for place, count in waiting.items() if count}

@@ -5,6 +5,7 @@ from .aws import Refused
 
 # Nothing goes on from these but by a person's decision.
 STUCK = {
+    "REVIEW_IN_PROGRESS": "its creation was planned and not begun, so it holds nothing (unless somebody is just at it)",
     "ROLLBACK_COMPLETE": "its creation failed and was undone, so it holds nothing",
     "ROLLBACK_FAILED": "its creation failed, and so did undoing it",
     "CREATE_FAILED": "its creation failed",
@@ -32,11 +33,24 @@ def outputs(stack):
     return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
 
+def in_progress(stack):
+    """Whether something works on it."""
+    return stack["StackStatus"].endswith("_IN_PROGRESS") and stack["StackStatus"] not in STUCK
+
+
+def resources(aws, name, kind):
+    """The physical ids of a stack's resources of a type that are there, whatever state the stack is in."""
+    found = aws.call(f"list what is in the stack {name}", "cloudformation", "list-stack-resources", "--stack-name", name)
+    return [resource["PhysicalResourceId"] for resource in found.get("StackResourceSummaries", [])
+            if resource["ResourceType"] == kind and resource.get("PhysicalResourceId")
+            and resource["ResourceStatus"] != "DELETE_COMPLETE"]
+
+
 def must_be_free(aws, name, stack):
     """Raises when something else works on the stack, or when it is stuck. Deletes nothing."""
     status = stack["StackStatus"]
     events = f"aws cloudformation describe-stack-events --region {aws.region} --stack-name {name}"
-    if status.endswith("_IN_PROGRESS"):
+    if in_progress(stack):
         raise StackError(f"the stack {name} is {status}: somebody works on it. Wait until it is done ({events})")
     if status in STUCK:
         mend = (f"aws cloudformation continue-update-rollback --region {aws.region} --stack-name {name}"

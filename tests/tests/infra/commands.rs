@@ -12,14 +12,14 @@ use tokio::process::Command;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Runs `make` with a service name of its own, and a package that needs no building.
-struct Commands {
-    emulator: &'static Emulator,
+pub(crate) struct Commands {
+    pub(crate) emulator: &'static Emulator,
     service: String,
     folder: TempDir,
 }
 
 impl Commands {
-    async fn new() -> Result<Self> {
+    pub(crate) async fn new() -> Result<Self> {
         let emulator = Emulator::shared().await?;
         let commands = Self {
             emulator,
@@ -31,7 +31,7 @@ impl Commands {
     }
 
     /// Makes a package whose program is this script.
-    async fn package(&self, script: &str) -> Result<()> {
+    pub(crate) async fn package(&self, script: &str) -> Result<()> {
         std::fs::write(
             self.folder.path().join("bootstrap"),
             format!("#!/bin/sh\n{script}\n"),
@@ -47,7 +47,7 @@ impl Commands {
         self.folder.path().join("package.zip")
     }
 
-    fn make(&self, target: &str, stage: &str) -> Command {
+    pub(crate) fn make(&self, target: &str, stage: &str) -> Command {
         let mut make = Command::new("make");
         make.args(["--silent", target])
             .arg(format!("STAGE={stage}"))
@@ -79,14 +79,14 @@ impl Commands {
     }
 }
 
-async fn succeeds(mut command: Command) -> Result<String> {
+pub(crate) async fn succeeds(mut command: Command) -> Result<String> {
     let output = command.output().await.context("failed to run make")?;
     ensure!(output.status.success(), "{}", said(&output));
     Ok(said(&output))
 }
 
-/// Asserts that it fails and says all of `texts`.
-async fn fails(mut command: Command, texts: &[&str]) -> Result<()> {
+/// Asserts that it fails and says all of `texts`. Returns all that it says.
+pub(crate) async fn fails(mut command: Command, texts: &[&str]) -> Result<String> {
     let output = command.output().await.context("failed to run make")?;
     let said = said(&output);
     ensure!(!output.status.success(), "{said}");
@@ -94,7 +94,7 @@ async fn fails(mut command: Command, texts: &[&str]) -> Result<()> {
         ensure!(said.contains(text), "no {text:?} in {said}");
     }
     ensure!(!said.contains("Traceback"), "{said}");
-    Ok(())
+    Ok(said)
 }
 
 fn said(output: &Output) -> String {
@@ -221,6 +221,25 @@ async fn a_stack_whose_creation_failed_is_left_alone() -> Result<()> {
     fails(commands.make("deploy", "dev"), &texts).await?;
     fails(commands.make("deploy-code", "dev"), &texts).await?;
     ensure!(commands.emulator.stack_status(&name).await? == "ROLLBACK_COMPLETE");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stack_that_was_planned_and_not_made_is_left_alone() -> Result<()> {
+    let commands = Commands::new().await?;
+    let name = commands.stack();
+    let status = commands.emulator.plan_stack(&name).await?;
+    ensure!(status == "REVIEW_IN_PROGRESS", "{status}");
+    let texts = [
+        name.as_str(),
+        "REVIEW_IN_PROGRESS",
+        "holds nothing",
+        "Nothing was changed",
+        "delete-stack",
+    ];
+    fails(commands.make("deploy", "dev"), &texts).await?;
+    ensure!(commands.emulator.stack_status(&name).await? == "REVIEW_IN_PROGRESS");
+    succeeds(commands.make("destroy", "dev")).await?;
     Ok(())
 }
 

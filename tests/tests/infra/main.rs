@@ -7,3 +7,4 @@ mod rig;
 mod rights;
 mod stack;
 mod tiers;
+mod verify;

@@ -1,13 +1,16 @@
 //! The stack with the test worker in it.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use frigg_tests::emulator::{Bootstrap, Emulator, Queue, Stack, StackSpec};
 use frigg_tests::recorder::{Recorder, Run};
-use frigg_tests::wait::wait_for;
-use serde_json::Value;
+use frigg_tests::wait::{wait_for, wait_until};
+use serde_json::{Value, json};
+
+use crate::stack::texts;
 
 /// How late a thing may be that should happen at once.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -42,8 +45,8 @@ impl<'e> Rig<'e> {
         let recorder = Recorder::start().await?;
         let spec = StackSpec::new(worker()?)
             .with("FunctionTimeout", "10")
-            .with_env("RECORDER_URL", recorder.url())
-            .with_env("FRIGG_MAX_DELAY_SECONDS", "60");
+            .with("MaxDelaySeconds", "60")
+            .with_env("RECORDER_URL", recorder.url());
         let stack = emulator.deploy_stack(&change(spec)).await?;
         let queue = stack.queue()?;
         Ok(Self {
@@ -94,6 +97,55 @@ impl<'e> Rig<'e> {
         let mut lines: Vec<_> = self.emulator.logs(&function).await?;
         lines.retain(|line| line.text.contains("\"WARN\"") || line.text.contains("\"ERROR\""));
         Ok(lines.iter().filter_map(|line| line.json()).collect())
+    }
+
+    /// Waits until the function's log has these metrics in all: counts by name, `Deferred` with its mechanism, and how many
+    /// values the times have. Asserts that CloudWatch would take each line.
+    pub(crate) async fn metrics_are(&self, want: &[(&str, u64)]) -> Result<()> {
+        let function = self.stack.function(self.emulator)?;
+        let want: BTreeMap<_, _> = want.iter().map(|&(name, sum)| (name.to_owned(), sum)).collect();
+        let mut found = BTreeMap::new();
+        let waited = wait_until(SOON, "the metrics are in the log", async || {
+            found.clear();
+            for line in self
+                .emulator
+                .logs(&function)
+                .await?
+                .iter()
+                .filter_map(|line| line.json())
+            {
+                let directives = line["_aws"]["CloudWatchMetrics"].as_array();
+                for directive in directives.into_iter().flatten() {
+                    assert_eq!(
+                        (&directive["Namespace"], &line["FunctionName"]),
+                        (&json!("Frigg"), &json!(function.name))
+                    );
+                    for dimension in directive["Dimensions"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .flat_map(texts)
+                    {
+                        assert!(line[&dimension].is_string(), "no value for {dimension} in {line}");
+                    }
+                    for metric in directive["Metrics"].as_array().into_iter().flatten() {
+                        let name = metric["Name"].as_str().unwrap_or_default();
+                        let value = &line[name];
+                        let sum = value
+                            .as_u64()
+                            .or(value.as_array().map(|values| values.len() as u64));
+                        let name = match (name, &line["Mechanism"]) {
+                            ("Deferred", Value::String(mechanism)) => format!("Deferred by {mechanism}"),
+                            _ => name.to_owned(),
+                        };
+                        *found.entry(name).or_insert(0) +=
+                            sum.with_context(|| format!("no number in {line}"))?;
+                    }
+                }
+            }
+            Ok(found == want)
+        });
+        waited.await.with_context(|| format!("{found:?}, not {want:?}"))
     }
 
     /// Waits until the queue is empty; asserts that nothing is dead, and that the stack can be deleted.

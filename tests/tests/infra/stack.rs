@@ -170,6 +170,7 @@ async fn a_standard_stack_is_what_it_says() -> Result<()> {
     assert_eq!(
         function["Environment"]["Variables"],
         json!({
+            "FRIGG_MAX_DELAY_SECONDS": "900",
             "FRIGG_QUEUE_MAX_DEFERRALS": "30",
             "FRIGG_QUEUE_MAX_DEFERRED_MS": "93600000",
             "FRIGG_QUEUE_MAX_RECEIVE_COUNT": "3",

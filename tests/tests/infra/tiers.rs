@@ -23,6 +23,14 @@ async fn a_standard_stack_delays_and_schedules() -> Result<()> {
     assert_eq!(rig.emulator.schedule_names(&group).await?.len(), 1);
     let runs = rig.runs_of("later", 2, LATER).await?;
     assert_eq!((runs[1].deferrals, runs[1].receive_count), (1, Some(1)));
+    let metrics = [
+        ("Deferred by delay", 1),
+        ("Deferred by schedule", 1),
+        ("Succeeded", 2),
+        ("HandlerMs", 4),
+        ("DeferralLatenessMs", 2),
+    ];
+    rig.metrics_are(&metrics).await?;
     rig.ends_empty().await
 }
 
@@ -33,6 +41,8 @@ async fn a_stack_without_the_scheduler_hides() -> Result<()> {
         .await?;
     let runs = rig.runs_of("later", 2, LATER).await?;
     assert_eq!((runs[1].deferrals, runs[1].receive_count), (0, Some(2)));
+    rig.metrics_are(&[("Deferred by visibility", 1), ("Succeeded", 1), ("HandlerMs", 2)])
+        .await?;
     rig.ends_empty().await
 }
 
