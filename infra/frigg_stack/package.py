@@ -1,5 +1,6 @@
 """A worker as a zip file for the runtime provided.al2023."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -23,9 +24,10 @@ def package(worker, architecture):
     missing = missing_target(target)
     if missing:
         raise StackError(f"cannot build for {architecture}: {missing}")
+    # Its package alone: the features that others of the workspace want are not for a function.
     # Zig links against the glibc of Amazon Linux, whatever this machine has. COMPILER=cargo leaves it out.
-    command = [tool("cargo-lambda"), "lambda", "build", "--release", "--output-format", "zip", "--bin", worker,
-               "--target", target if os.environ.get("COMPILER") else f"{target}.2.34"]
+    command = [tool("cargo-lambda"), "lambda", "build", "--release", "--output-format", "zip",
+               "--package", _package_of(worker), "--bin", worker, "--target", target if os.environ.get("COMPILER") else f"{target}.2.34"]
     if os.environ.get("COMPILER"):
         command += ["--compiler", os.environ["COMPILER"]]
     if worker in FEATURES:
@@ -37,6 +39,19 @@ def package(worker, architecture):
     kept = os.path.join(os.path.dirname(built), f"{worker}-{architecture}.zip")
     shutil.move(built, kept)
     return kept
+
+
+def _package_of(worker):
+    """The workspace's package that has this program."""
+    found = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1"], stdout=subprocess.PIPE, text=True,
+                           cwd=ROOT)
+    if found.returncode != 0:
+        raise StackError("failed to read the workspace (cargo metadata)")
+    programs = {target["name"]: package["name"] for package in json.loads(found.stdout)["packages"]
+                for target in package["targets"] if "bin" in target["kind"]}
+    if worker not in programs:
+        raise StackError(f"there is no program {worker}: the programs are {', '.join(sorted(programs))}")
+    return programs[worker]
 
 
 def missing_target(target):
