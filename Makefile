@@ -45,9 +45,14 @@ cases: ## Run every runner of case files (CASES_DIR=… for other cases than the
 		| sed -uE -e 's/^[.F]+( [0-9]+\/[0-9]+)?$$//' -e 's/^\.+cases /cases /' \
 			-e '/^(running [0-9]+ tests?|test result: .*|failures:)?$$/d'
 
+# Whole programs beside hand-written ones, then the parts. BENCH_ARGS="--effort 0.2" is a quick look; --help says more.
+BENCH_ARGS ?=
 .PHONY: bench
-bench: ## Measure plan, the envelope and the batch pipe (Criterion)
-	$(CARGO) bench --workspace --benches
+bench: ## Measure workers beside hand-written ones, and the parts (Criterion); writes bench/RESULTS.md
+	$(CARGO) build --release -p frigg-bench -p frigg-worker --features frigg-worker/http-worker
+	$(CARGO) bench -p frigg-core -p frigg-worker -p frigg-requester --benches
+	@target=$$($(CARGO) metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'); \
+		exec "$$target/release/bench" --write bench/RESULTS.md $(BENCH_ARGS)
 
 .PHONY: local-up
 local-up: ## Start local AWS (Docker where an engine answers, else without) and print what to export

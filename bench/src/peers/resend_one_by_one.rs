@@ -1,0 +1,36 @@
+//! The documented function, with limited records sent back one after the other.
+
+use aws_config::BehaviorVersion;
+use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use aws_sdk_sqs::Client;
+use frigg_bench::{Limited, Task, queue_url};
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+
+async fn process(client: &Client, url: &str, record: &SqsMessage) -> Result<(), Error> {
+    let body = record.body.as_deref().unwrap_or_default();
+    let task: Task = serde_json::from_str(body)?;
+    if let Err(Limited { seconds }) = task.run().await {
+        let send = client.send_message().queue_url(url).message_body(body);
+        send.delay_seconds(seconds.cast_signed()).send().await?;
+    }
+    Ok(())
+}
+
+async fn handle(client: &Client, url: &str, event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, Error> {
+    let mut response = SqsBatchResponse::default();
+    for record in event.payload.records {
+        if process(client, url, &record).await.is_err() {
+            let mut failure = BatchItemFailure::default();
+            failure.item_identifier = record.message_id.unwrap_or_default();
+            response.batch_item_failures.push(failure);
+        }
+    }
+    Ok(response)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let client = &Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
+    let url = &queue_url()?;
+    run(service_fn(move |event| handle(client, url, event))).await
+}
