@@ -28,10 +28,16 @@ impl QueueArn {
     /// # Ok::<(), &str>(())
     /// ```
     pub fn parse(text: &str) -> Option<QueueArn> {
-        let fields: Vec<&str> = text.split(':').collect();
-        let ["arn", partition, "sqs", region, account, name] = fields[..] else {
+        let mut fields = text.split(':');
+        let mut next = || fields.next();
+        let ["arn", partition, "sqs", region, account, name] =
+            [next()?, next()?, next()?, next()?, next()?, next()?]
+        else {
             return None;
         };
+        if fields.next().is_some() {
+            return None;
+        }
         if [partition, region, account, name]
             .iter()
             .any(|field| field.is_empty())

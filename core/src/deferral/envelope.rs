@@ -6,10 +6,12 @@
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use jiff::{SignedDuration, Timestamp};
+use memchr::memmem;
 use serde::Deserializer as _;
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::Limits;
@@ -99,7 +101,8 @@ pub struct Body {
     raw: String,
     /// `raw` without its envelope, where it had one.
     stripped: Option<String>,
-    form: Form,
+    /// Found out when it is first asked for: only a message that is put back has to know.
+    form: OnceLock<Form>,
     envelope: Envelope,
     /// Members under `_frigg` that are not ours, as raw JSON.
     foreign: String,
@@ -132,12 +135,14 @@ impl Body {
         let mut opened = Body {
             raw: String::new(),
             stripped: None,
-            form: Form::Text,
+            form: OnceLock::new(),
             envelope: Envelope::default(),
             foreign: String::new(),
             fault: None,
         };
-        if let Some(members) = members(&raw) {
+        if may_have_envelope(&raw)
+            && let Some(members) = members(&raw)
+        {
             opened.read(&raw, &members, reading);
         }
         Body { raw, ..opened }
@@ -145,7 +150,6 @@ impl Body {
 
     fn read(&mut self, raw: &str, members: &[Member<'_>], reading: Reading) {
         let Some(own) = members.iter().rev().find(|member| member.is(KEY)) else {
-            self.form = object_form(raw, members);
             return;
         };
         let inner = self::members(own.value);
@@ -156,7 +160,7 @@ impl Body {
         let wrapped = wrapped.filter(|_| members.iter().all(|member| member.is(KEY)));
         let is_wrapped = wrapped.is_some();
         let (text, form) = wrapped.map_or_else(|| strip(raw, members), |text| (text, Form::Text));
-        (self.stripped, self.form) = (Some(text), form);
+        (self.stripped, self.form) = (Some(text), form.into());
         match inner {
             Some(inner) => {
                 (self.envelope, self.fault) = read(&inner, reading);
@@ -188,7 +192,11 @@ impl Body {
 
     /// Whether the body is a JSON object, the only form that Frigg can stamp.
     pub fn is_object(&self) -> bool {
-        matches!(self.form, Form::Object { .. })
+        matches!(self.form(), Form::Object { .. })
+    }
+
+    fn form(&self) -> Form {
+        *self.form.get_or_init(|| form_of(self.text()))
     }
 
     /// The body with these counters in its envelope.
@@ -214,7 +222,7 @@ impl Body {
     pub fn stamp(&self, counters: &Counters) -> String {
         let text = self.text();
         let mut out = String::with_capacity(text.len() + self.foreign.len() + 192);
-        match self.form {
+        match self.form() {
             Form::Object { insert_at, empty } => {
                 out.push_str(&text[..insert_at]);
                 out.push_str(if empty { "\"_frigg\":{" } else { ",\"_frigg\":{" });
@@ -241,15 +249,26 @@ impl Body {
                 let _ = write!(out, "\"{name}\":{count},");
             }
         }
-        let _ = write!(out, "\"firstDeferredAt\":\"{:.3}\"", counters.first_deferred_at);
+        out.push_str("\"firstDeferredAt\":\"");
+        time::push_iso(out, counters.first_deferred_at);
+        out.push('"');
         if let Some(id) = &counters.deferral_id {
             out.push_str(",\"deferralId\":");
             push_json_string(out, id);
         }
         if let Some(at) = counters.retry_at {
-            let _ = write!(out, ",\"retryAt\":\"{:.3}\"", time::ceil_to_millisecond(at));
+            out.push_str(",\"retryAt\":\"");
+            time::push_iso(out, time::ceil_to_millisecond(at));
+            out.push('"');
         }
     }
+}
+
+/// Whether the text can have a member `_frigg`, in whatever spelling: its letters can be written as `\uXXXX`, and in no
+/// other way. Most messages were never put back; this spares them a second parser.
+fn may_have_envelope(text: &str) -> bool {
+    let has = |part: &str| memmem::find(text.as_bytes(), part.as_bytes()).is_some();
+    has(KEY) || has("\\u")
 }
 
 /// One member of a JSON object, as it stands in the text.
@@ -302,16 +321,17 @@ fn span(whole: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-fn object_form(text: &str, members: &[Member<'_>]) -> Form {
-    match members.last() {
-        Some(member) => Form::Object {
-            insert_at: span(text, member.value).end,
-            empty: false,
-        },
-        None => Form::Object {
-            insert_at: after_brace(text),
-            empty: true,
-        },
+/// Whether the text is a JSON object, and where a member goes in: behind its last one.
+fn form_of(text: &str) -> Form {
+    let is_object = text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok();
+    // What the parser took for an object ends in a brace.
+    let Some(inside) = is_object.then(|| text.trim_end().strip_suffix('}')).flatten() else {
+        return Form::Text;
+    };
+    let (insert_at, first) = (inside.trim_end().len(), after_brace(text));
+    Form::Object {
+        insert_at,
+        empty: insert_at == first,
     }
 }
 
@@ -438,6 +458,14 @@ fn positive(json: &str) -> Option<u32> {
 }
 
 fn push_json_string(out: &mut String, text: &str) {
+    if text
+        .bytes()
+        .all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
+    {
+        out.push('"');
+        out.push_str(text);
+        return out.push('"');
+    }
     // A string always serialises.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
