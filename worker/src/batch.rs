@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsMessage};
-use frigg_core::deferral::{Decision, Failure, Refusal, plan, plan_arrival, plan_gated};
+use frigg_core::deferral::{Decision, Deferral, Failure, Refusal, Tier, plan, plan_arrival, plan_gated};
 use frigg_core::delivery::{Delivery, TimeLeft};
 use frigg_core::rate_limit::Limit;
 use frigg_core::scope::Scope;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Level};
 
@@ -20,14 +19,12 @@ use crate::book::{Book, Verdict};
 use crate::door::Asked;
 use crate::effects::{Effects, Pending};
 use crate::error::{Error, HandlerError};
+use crate::groups::Groups;
 use crate::handler::{Consumer, RawJob};
 use crate::metrics;
 use crate::record::{Record, receive_count, span_of};
 use crate::report::Line;
 
-/// Deferrals that are put back together, and how many such groups at once.
-const GROUP: usize = 10;
-const GROUPS_AT_ONCE: usize = 4;
 /// Kept of a batch's time for what comes after the handlers.
 const MAX_RESERVE: Duration = Duration::from_secs(5);
 
@@ -97,17 +94,21 @@ impl<C: Consumer> Pipe<C> {
             book,
             asked: &asked,
         };
-        // Handlers go on whatever the calls do: the groups wait for each other, never the handlers for a group.
-        let groups = Semaphore::new(GROUPS_AT_ONCE);
+        // Handlers go on whatever the calls do: the calls wait for each other, never the handlers for a call.
+        let mut groups = Groups::default();
         let work = stream::iter(lanes::<C>(messages))
             .map(|lane| self.run_lane(lane, &run))
             .buffer_unordered(self.concurrency)
-            .flat_map(stream::iter)
-            .chunks(GROUP)
-            .for_each_concurrent(None, |group| async {
-                let _turn = groups.acquire().await;
-                self.effects.apply(group, book).await;
-            });
+            .map(Some)
+            .chain(stream::iter([None]))
+            .flat_map(|lane| {
+                let ready: Vec<_> = match lane {
+                    Some(put_back) => put_back.into_iter().filter_map(|one| groups.add(one)).collect(),
+                    None => groups.rest().collect(),
+                };
+                stream::iter(ready)
+            })
+            .for_each_concurrent(None, |group| self.effects.put_back(group, book));
         let ended = timeout_at(batch_end, work).await.is_ok();
         let verdicts = book.verdicts();
         if !ended {
@@ -167,7 +168,7 @@ impl<C: Consumer> Pipe<C> {
         for mut record in records {
             let (now, options) = (self.effects.clock.now(), &self.effects.options);
             if record.delivery.retry_at.is_some_and(|at| at > now) && !self.effects.waits_here(&record, now) {
-                let can = self.effects.capabilities(&mut record).await;
+                let can = Box::pin(self.effects.capabilities(&mut record)).await;
                 if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
                     put_back.push(Pending::new(record, deferral, can, None));
                     all_acked = false;
@@ -188,7 +189,8 @@ impl<C: Consumer> Pipe<C> {
             let index = record.index;
             let handled = match result {
                 Ok(()) => self.succeeded(record).await,
-                Err(error) => self.failed(record, error).await,
+                // Boxed like all that seldom happens: every record's future would be as large as the largest of these.
+                Err(error) => Box::pin(self.failed(record, error)).await,
             };
             all_acked &= matches!(handled, Handled::Verdict(Verdict::Ack));
             match handled {
@@ -204,7 +206,7 @@ impl<C: Consumer> Pipe<C> {
     async fn know_last_attempt(&self, record: &mut Record) {
         let again = record.delivery.receive_count.is_some_and(|count| count > 1);
         if again && record.delivery.max_receive_count.is_none() {
-            self.effects.know_queue(record).await;
+            Box::pin(self.effects.know_queue(record)).await;
         }
     }
 
@@ -268,7 +270,7 @@ impl<C: Consumer> Pipe<C> {
         let again =
             record.delivery.deferrals > 0 || record.delivery.receive_count.is_some_and(|count| count > 1);
         if again {
-            self.effects.clear_state(&record).await;
+            Box::pin(self.effects.clear_state(&record)).await;
         }
         record
             .span
@@ -295,15 +297,22 @@ impl<C: Consumer> Pipe<C> {
         if let Some(limit) = &limit {
             self.effects.close(&record, limit).await;
         }
-        let can = self.effects.capabilities(&mut record).await;
         let (now, random) = (self.effects.clock.now(), self.effects.clock.random());
         let spaced = limit
             .as_ref()
             .and_then(|limit| self.effects.spacing(&record, limit));
-        let plan = |random| plan(now, random, failure, &record.delivery, &self.effects.options, can);
-        let decision = plan(random);
+        let options = &self.effects.options;
+        let plan_with =
+            |record: &Record, random, can| plan(now, random, failure, &record.delivery, options, can);
+        // Whatever the queue would say, a short wait is a delayed copy: most limits cost no look-up.
+        let mut can = self.effects.capabilities_untold(&record);
+        let mut decision = plan_with(&record, random, can);
+        if spaced.is_some() || !self.is_short_delay(&decision, now) {
+            can = self.effects.capabilities(&mut record).await;
+            decision = plan_with(&record, random, can);
+        }
         // The told time itself is what a place of its own is counted from.
-        let told = if let (Some(spaced), Decision::Defer(told)) = (spaced, plan(0.0)) {
+        let told = if let (Some(spaced), Decision::Defer(told)) = (spaced, plan_with(&record, 0.0, can)) {
             Some((spaced, told))
         } else {
             None
@@ -352,6 +361,13 @@ impl<C: Consumer> Pipe<C> {
             }
             Decision::Discard => fail_with(&record, &error),
         }
+    }
+
+    fn is_short_delay(&self, decision: &Decision, now: Timestamp) -> bool {
+        let longest = self.effects.options.max_delay();
+        let is_short =
+            |at| Duration::try_from(frigg_core::time::wait(now, at)).is_ok_and(|wait| wait <= longest);
+        matches!(decision, Decision::Defer(Deferral { retry_at, tier: Tier::Delay { .. }, .. }) if is_short(*retry_at))
     }
 
     /// The failure, and the limit when it is one, after the application had its word. An application that panics over

@@ -16,6 +16,9 @@ pub struct Config {
     pub options: Options,
     /// `FRIGG_CONCURRENCY`: records of a batch handled at once. Default 10.
     pub concurrency: NonZeroUsize,
+    /// `FRIGG_CALLS_AT_ONCE`: calls that put messages back, ten messages to a call, under way at once in the process;
+    /// each has a connection. Default 16.
+    pub calls_at_once: NonZeroUsize,
     /// The schedule tier; `None` turns it off.
     pub scheduling: Option<Scheduling>,
     /// `FRIGG_GATE_TABLE`: the DynamoDB table by which workers share what they know of limits. Default: none, and each
@@ -52,6 +55,7 @@ impl Default for Config {
         Config {
             options: Options::default(),
             concurrency: DEFAULT_CONCURRENCY,
+            calls_at_once: DEFAULT_CALLS_AT_ONCE,
             scheduling: None,
             gate_table: None,
             state_table: None,
@@ -65,6 +69,7 @@ impl Default for Config {
 }
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).unwrap();
+const DEFAULT_CALLS_AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 impl Config {
     /// Reads the settings through `variable`. Values that cannot be used leave the default and are returned, for one
@@ -88,7 +93,12 @@ impl Config {
             number("FRIGG_BATCH_SECONDS", defaults.batch_time.as_secs()),
             number("FRIGG_DRAIN_SECONDS", defaults.drain_time.as_secs()),
         );
-        let concurrency = number("FRIGG_CONCURRENCY", DEFAULT_CONCURRENCY.get() as u64);
+        let mut count = |name, default: NonZeroUsize| {
+            let count = usize::try_from(number(name, default.get() as u64)).ok();
+            count.and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MAX)
+        };
+        let concurrency = count("FRIGG_CONCURRENCY", DEFAULT_CONCURRENCY);
+        let calls_at_once = count("FRIGG_CALLS_AT_ONCE", DEFAULT_CALLS_AT_ONCE);
         let pace = match text("FRIGG_PACE").as_deref() {
             None | Some("when-limited") => Pace::WhenLimited,
             Some("shared") => Pace::Shared,
@@ -106,10 +116,8 @@ impl Config {
             state_table: text("FRIGG_STATE_TABLE"),
             pace,
             rates,
-            concurrency: usize::try_from(concurrency)
-                .ok()
-                .and_then(NonZeroUsize::new)
-                .unwrap_or(NonZeroUsize::MAX),
+            concurrency,
+            calls_at_once,
             batch_time: Duration::from_secs(batch_time),
             drain_time: Duration::from_secs(drain_time),
             scheduling: Scheduling::from_variables(text),

@@ -15,6 +15,7 @@ use frigg_core::time;
 use futures_util::future::{BoxFuture, join, join4};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Semaphore;
 use tracing::Level;
 
 use crate::book::{Book, Verdict};
@@ -23,6 +24,7 @@ use crate::config::Scheduling;
 use crate::dead_letter;
 use crate::door::Doorkeeper;
 use crate::error::{BoxError, HandlerError};
+use crate::groups::ENTRIES;
 use crate::ports::{
     CallError, CallErrorKind, QueueAttributes, ScheduleRequest, ScheduleTarget, Scheduler, SendRequest, Sqs,
     VisibilityRequest,
@@ -33,10 +35,8 @@ use crate::report::Line;
 use crate::rest::Rest;
 use crate::run_state::{Mechanism, RunState, State, Status};
 
-/// Calls of one kind that are under way at once.
-const CALLS_AT_ONCE: usize = 8;
-/// Entries of an SQS batch call.
-const BATCH_ENTRIES: usize = 10;
+/// State writes, and single sends of a refused batch, that are under way at once.
+const AT_ONCE: usize = 8;
 /// SQS's limit on one message and on the sum of a batch.
 const MAX_BYTES: usize = 1 << 20;
 /// Less than [`SHORT_WAIT`](frigg_core::gate::SHORT_WAIT), which is the longest wait in the process.
@@ -135,25 +135,38 @@ pub(crate) struct Effects {
     pub(crate) rest: Rest,
     pub(crate) run_state: Option<Arc<dyn RunState>>,
     pub(crate) keeper: Option<Arc<Doorkeeper>>,
+    /// How many calls that put records back are under way at once, in all batches of the process.
+    pub(crate) calls_at_once: usize,
+    pub(crate) calls: Semaphore,
 }
 
 impl Effects {
-    /// What can be done for a record. Asks its queue, once per process, for what the environment does not say: from
-    /// then on the record knows its last attempt.
-    pub(crate) async fn capabilities(&self, record: &mut Record) -> Capabilities {
+    /// What can be done for a record as far as it is known without asking its queue.
+    pub(crate) fn capabilities_untold(&self, record: &Record) -> Capabilities {
         // A body that Frigg cannot stamp can only be hidden there.
         let can_copy = !self.options.is_frigg() || record.body.is_object();
-        let queue = self.know_queue(record).await;
         Capabilities {
             delay: can_copy,
             schedule: can_copy && self.scheduling.is_some() && !self.rest.is_on(self.clock.now()),
             visibility: record.receipt_handle.is_some(),
+            retention: None,
+            dead_letters: DeadLetters::Unknown,
+        }
+    }
+
+    /// What can be done for a record. Asks its queue, once per process, for what the environment does not say: from
+    /// then on the record knows its last attempt.
+    pub(crate) async fn capabilities(&self, record: &mut Record) -> Capabilities {
+        let untold = self.capabilities_untold(record);
+        let queue = self.know_queue(record).await;
+        Capabilities {
             retention: queue.as_ref().and_then(|queue| queue.retention),
             dead_letters: match queue {
                 None => DeadLetters::Unknown,
                 Some(queue) if queue.dead_letter_arn.is_some() => DeadLetters::Present,
                 Some(_) => DeadLetters::Absent,
             },
+            ..untold
         }
     }
 
@@ -259,9 +272,20 @@ impl Effects {
             .with_caps(&self.options.limits, deferred)
     }
 
+    /// Puts a group of records back when its turn comes: the way and the delay are chosen then.
+    pub(crate) async fn put_back(&self, group: Vec<Pending>, book: &Book) {
+        let calls = match group.first().map(|one| one.deferral.tier) {
+            Some(Tier::Schedule { .. }) => group.len().min(self.calls_at_once),
+            _ => 1,
+        };
+        // It is never closed.
+        let _turn = self.calls.acquire_many(u32::try_from(calls).unwrap_or(1)).await;
+        self.apply(group, book).await;
+    }
+
     /// Puts the records back, each by the best way that works, and decides about each as soon as its call is answered:
     /// one that hangs keeps no other from its verdict.
-    pub(crate) fn apply<'a>(&'a self, pending: Vec<Pending>, book: &'a Book) -> BoxFuture<'a, ()> {
+    fn apply<'a>(&'a self, pending: Vec<Pending>, book: &'a Book) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let now = self.clock.now();
             let resting = self.rest.is_on(now);
@@ -317,13 +341,20 @@ impl Effects {
         if open.is_empty() {
             finish.await;
         } else {
-            join(finish, self.apply(open, book)).await;
+            let go_on = async {
+                for one in &mut open {
+                    // What a copy did not need to know.
+                    one.can.retention = self.capabilities(&mut one.record).await.retention;
+                }
+                self.apply(open, book).await;
+            };
+            join(finish, go_on).await;
         }
     }
 
     async fn finish_all(&self, finished: Vec<(Pending, Option<Done>)>, book: &Book) {
         stream::iter(finished)
-            .for_each_concurrent(CALLS_AT_ONCE, |(one, done)| async move {
+            .for_each_concurrent(AT_ONCE, |(one, done)| async move {
                 book.decide(one.record.index, self.finish(&one, done).await);
             })
             .await;
@@ -447,7 +478,7 @@ impl Effects {
             Err(error) if error.kind == CallErrorKind::Refused && requests.len() > 1 => {
                 let calls = requests.iter().map(|request| self.sqs.send(&url, request));
                 let sent: Vec<_> = stream::iter(calls.collect::<Vec<_>>())
-                    .buffered(CALLS_AT_ONCE)
+                    .buffered(AT_ONCE)
                     .collect()
                     .await;
                 sent.into_iter().map(|result| result.map(drop)).collect()
@@ -533,16 +564,16 @@ impl Effects {
             let (chunk, used) = filling.entry(queue.clone()).or_insert((usize::MAX, 0));
             let fits = chunks
                 .get(*chunk)
-                .is_some_and(|(_, c)| c.len() < BATCH_ENTRIES && *used + size <= MAX_BYTES);
+                .is_some_and(|(_, c)| c.len() < ENTRIES && *used + size <= MAX_BYTES);
             if !fits {
                 (*chunk, *used) = (chunks.len(), 0);
-                chunks.push((queue, Vec::with_capacity(BATCH_ENTRIES)));
+                chunks.push((queue, Vec::with_capacity(ENTRIES)));
             }
             *used += size;
             chunks[*chunk].1.push(entry);
         }
         stream::iter(chunks)
-            .for_each_concurrent(CALLS_AT_ONCE, |(queue, chunk)| call(queue, chunk))
+            .for_each_concurrent(AT_ONCE, |(queue, chunk)| call(queue, chunk))
             .await;
     }
 
@@ -557,9 +588,9 @@ impl Effects {
         };
         stream::iter(all)
             .map(create)
-            .buffer_unordered(CALLS_AT_ONCE)
+            .buffer_unordered(self.calls_at_once)
             // Those that fail together go on together, in one call.
-            .ready_chunks(BATCH_ENTRIES)
+            .ready_chunks(ENTRIES)
             .for_each_concurrent(None, |outcomes| self.settle(outcomes, book))
             .await;
     }

@@ -11,6 +11,7 @@ mod door;
 mod effects;
 mod error;
 pub mod gate;
+mod groups;
 mod handler;
 pub mod log;
 mod metrics;

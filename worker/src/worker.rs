@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use frigg_core::delivery::Delivery;
 use frigg_core::rate_limit::Limit;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 #[cfg(feature = "dynamodb")]
@@ -68,6 +69,7 @@ impl<C: Consumer> Worker<C> {
     pub fn new(consumer: C, config: Config) -> Self {
         let aws = Aws::from_env();
         let tables = aws.clone();
+        let calls_at_once = config.calls_at_once.get().min(Semaphore::MAX_PERMITS);
         let effects = Effects {
             clock: Clock::system(),
             sqs: Arc::new(AwsSqs::new(aws.clone())),
@@ -77,6 +79,8 @@ impl<C: Consumer> Worker<C> {
             rest: Rest::default(),
             run_state: None,
             keeper: None,
+            calls_at_once,
+            calls: Semaphore::new(calls_at_once),
             options: config.options.clone(),
         };
         let pipe = Pipe {

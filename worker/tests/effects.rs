@@ -628,7 +628,8 @@ async fn the_wait_is_that_of_the_call() {
 async fn no_schedule_is_made_less_than_a_minute_ahead() {
     let mut rig = Rig::new().with_schedules();
     rig.config.options = Options::default().with_max_delay(Duration::from_secs(60));
-    // Eight at once; the others' turn comes when their time is near.
+    // The others' turn comes when their time is near.
+    rig.config.calls_at_once = 8.try_into().unwrap();
     rig.scheduler_takes = |_| Duration::from_secs(120);
     let (failed, logs) = rig.run(several(10, 170)).await;
     assert_eq!(failed, none());

@@ -29,8 +29,8 @@ async fn successes_and_plain_errors_ask_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_and_permanent_failures_ask_once() {
-    for wait in [30, 7200, 0] {
+async fn long_waits_and_permanent_failures_ask_once() {
+    for wait in [7200, 0] {
         let rig = Rig::new(&[]);
         let worker = rig.worker(rig.handler(move |_| if wait == 0 { permanent() } else { limited(wait) }));
         for _ in 0..3 {
@@ -38,6 +38,27 @@ async fn limits_and_permanent_failures_ask_once() {
         }
         assert_eq!(asks(&rig), (1, 1), "{wait}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_waits_ask_where_the_queue_is_and_nothing_else() {
+    let rig = Rig::new(&[]);
+    let worker = rig.worker(rig.handler(|_| limited(900)));
+    for _ in 0..3 {
+        batch(&worker, messages(10)).await;
+    }
+    assert_eq!(asks(&rig), (1, 0));
+    assert_eq!(rig.sent().len(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_fails_asks_for_the_other_ways() {
+    let rig = Rig::new(&[]);
+    rig.sqs
+        .calls
+        .fail(|call, _| matches!(call, Call::SendBatch(..)).then(throttled));
+    rig.run(messages(10), |_| limited(30)).await;
+    assert_eq!(asks(&rig), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,14 +86,19 @@ async fn a_url_look_up_that_fails_is_made_again() {
             matches!(call, Call::QueueUrl { .. }) && first.swap(false, std::sync::atomic::Ordering::SeqCst);
         fails.then(throttled)
     });
-    let worker = rig.worker(rig.handler(|_| limited(30)));
-    // The look-up for the attributes fails, the one for the send works.
-    assert_eq!(batch(&worker, messages(1)).await, NONE);
-    assert_eq!(asks(&rig), (2, 0));
-    assert_eq!(batch(&worker, messages(1)).await, NONE);
+    let worker = rig.worker(rig.handler(|job| match job.message.0.as_str() {
+        "short" => limited(30),
+        _ => limited(7200),
+    }));
+    let wait = async |how: &str| batch(&worker, vec![message("m1", how)]).await;
+    // The look-up for the attributes fails, the one for the call works.
+    assert_eq!(wait("long").await, ["m1"]);
+    assert_eq!((asks(&rig), rig.hidden().len()), ((2, 0), 1));
+    assert_eq!(wait("long").await, ["m1"]);
+    assert_eq!(wait("short").await, NONE);
     assert_eq!(asks(&rig), (2, 0));
     tokio::time::advance(seconds(60)).await;
-    assert_eq!(batch(&worker, messages(1)).await, NONE);
+    assert_eq!(wait("long").await, ["m1"]);
     assert_eq!(
         asks(&rig),
         (2, 1),
