@@ -1,5 +1,6 @@
 //! Two ways to run the same batch code: Lambda's Runtime API, or long polling.
 
+mod hand;
 pub(crate) mod lambda;
 pub(crate) mod poll;
 

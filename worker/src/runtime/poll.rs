@@ -1,7 +1,7 @@
 //! Outside Lambda: long polling with the same batch code.
 //!
-//! It holds no more messages than it has free slots, so that none waits in memory while its visibility timeout runs
-//! down; and it keeps them hidden until each has its verdict, those that are done until they are deleted.
+//! It holds no more messages than it has free slots ([`Hand`]), so that none waits in memory while its visibility timeout
+//! runs down; and it keeps them hidden until each has its verdict, those that are done until they are deleted.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsMessage;
 use frigg_core::delivery::QueueArn;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::batch::Pipe;
 use crate::book::Book;
@@ -22,6 +24,7 @@ use crate::error::Error;
 use crate::handler::Consumer;
 use crate::ports::{CallError, Sqs, VisibilityRequest};
 use crate::queues::too_few_receives;
+use crate::runtime::hand::{BATCH, Hand};
 
 /// SQS's longest wait for a message.
 const RECEIVE_WAIT: Duration = Duration::from_secs(20);
@@ -31,7 +34,6 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LAST_BACKOFF: Duration = Duration::from_secs(60);
 const WARN_EVERY: Duration = Duration::from_secs(60);
 const DEFAULT_VISIBILITY: Duration = Duration::from_secs(30);
-const BATCH: usize = 10;
 /// SQS hides no message for longer.
 const LONGEST_BATCH: Duration = Duration::from_secs(12 * 3600);
 
@@ -64,67 +66,69 @@ async fn poll<C: Consumer>(
     let Some(queue) = find_queue(&pipe, &*sqs, url, &mut stopping, &mut trouble).await? else {
         return Ok(());
     };
+    let slots = config.concurrency.get().min(Semaphore::MAX_PERMITS);
+    let (through, mut ends) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared {
         pipe,
         queue,
         batch_time: config.batch_time,
+        slots: Semaphore::new(slots),
+        through,
     });
-    let slots = Arc::new(Semaphore::new(
-        config.concurrency.get().min(Semaphore::MAX_PERMITS),
-    ));
+    let mut hand = Hand::new(slots);
+    let mut receives = FuturesUnordered::new();
+    let mut pause_ends = None;
     let mut batches = JoinSet::new();
     tracing::info!(target: "frigg.worker", eventName = "frigg.worker.polling", queue = shared.queue.arn.name());
 
+    let receive = async |wanted: usize| {
+        let began = Instant::now();
+        let received = sqs
+            .receive(url, u32::try_from(wanted).unwrap_or(1), RECEIVE_WAIT)
+            .await;
+        (wanted, received, began.elapsed())
+    };
     while !*stopping.borrow() {
-        let Some(mut permits) = until_stop(&mut stopping, free_slots(&slots)).await else {
-            break;
-        };
-        let wanted = u32::try_from(permits.num_permits()).unwrap_or(u32::MAX);
-        let mut receiving = pin!(sqs.receive(url, wanted, RECEIVE_WAIT));
-        let received = match until_stop(&mut stopping, &mut receiving).await {
-            Some(received) => received,
-            // SQS may give a message to this call even now; dropped, it would stay hidden for its whole timeout.
-            None => match timeout(RECEIVE_WAIT + LAST_RECEIVE_GRACE, receiving).await {
-                Ok(received) => received,
-                Err(_) => break,
-            },
-        };
-        match received {
-            Ok(messages) => {
-                trouble.over();
-                let held = permits.split(messages.len());
-                if !messages.is_empty() {
-                    let shared = Arc::clone(&shared);
-                    batches.spawn(async move {
-                        shared.work(messages).await;
-                        drop(held);
-                    });
+        while pause_ends.is_none()
+            && let Some(wanted) = hand.ask()
+        {
+            receives.push(receive(wanted));
+        }
+        tokio::select! {
+            biased;
+            Some((wanted, received, took)) = receives.next() => match received {
+                Ok(messages) => {
+                    trouble.over();
+                    hand.received(wanted, messages.len(), took);
+                    start(&mut batches, &shared, messages);
                 }
-            }
-            Err(error) => {
-                drop(permits);
-                let pause = trouble.pause("receive_failed", &error);
-                until_stop(&mut stopping, sleep(pause)).await;
-            }
+                Err(error) => {
+                    hand.received(wanted, 0, took);
+                    pause_ends = Some(Instant::now() + trouble.pause("receive_failed", &error));
+                }
+            },
+            Some((count, took)) = ends.recv() => hand.through(count, took),
+            () = sleep_until(pause_ends.unwrap_or_else(Instant::now)), if pause_ends.is_some() => pause_ends = None,
+            _ = stopping.wait_for(|stop| *stop) => {}
         }
         while batches.try_join_next().is_some() {}
     }
+    // SQS may give messages to these calls even now; dropped, they would stay hidden for their whole timeout.
+    let last = async {
+        while let Some((_, received, _)) = receives.next().await {
+            start(&mut batches, &shared, received.unwrap_or_default());
+        }
+    };
+    let _ = timeout(RECEIVE_WAIT + LAST_RECEIVE_GRACE, last).await;
     drain(batches, config.drain_time).await;
     Ok(())
 }
 
-/// All free slots, at least one, at most what one receive can fill.
-async fn free_slots(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
-    let first = Arc::clone(slots).acquire_owned().await;
-    #[expect(clippy::expect_used, reason = "the semaphore is never closed")]
-    let mut permits = first.expect("an open semaphore");
-    while permits.num_permits() < BATCH {
-        match Arc::clone(slots).try_acquire_owned() {
-            Ok(more) => permits.merge(more),
-            Err(_) => break,
-        }
+fn start<C: Consumer>(batches: &mut JoinSet<()>, shared: &Arc<Shared<C>>, messages: Vec<SqsMessage>) {
+    if !messages.is_empty() {
+        let shared = Arc::clone(shared);
+        batches.spawn(async move { shared.work(messages).await });
     }
-    permits
 }
 
 /// `None` when the worker has to stop first.
@@ -228,6 +232,24 @@ struct Shared<C> {
     pipe: Pipe<C>,
     queue: Queue,
     batch_time: Duration,
+    /// For handlers. Only messages that were fetched ahead have to wait for them.
+    slots: Semaphore,
+    /// Told of each batch when its handlers are through: how many messages, how long it took.
+    through: mpsc::UnboundedSender<(usize, Duration)>,
+}
+
+/// Says so when it is dropped, be it by a panic: a place in hand that is never given back would be lost.
+struct Through<'a> {
+    to: &'a mpsc::UnboundedSender<(usize, Duration)>,
+    messages: usize,
+    began: Instant,
+}
+
+impl Drop for Through<'_> {
+    fn drop(&mut self) {
+        // Nobody listens any more once the worker stops.
+        let _ = self.to.send((self.messages, self.began.elapsed()));
+    }
 }
 
 impl<C: Consumer> Shared<C> {
@@ -253,9 +275,20 @@ impl<C: Consumer> Shared<C> {
     }
 
     async fn handle(&self, messages: Vec<SqsMessage>, acks: &[(String, String)], book: &Book) {
+        let mut through = Through {
+            to: &self.through,
+            messages: messages.len(),
+            began: Instant::now(),
+        };
+        let slots = messages.len().min(self.pipe.concurrency);
+        // It is never closed.
+        let taken = self.slots.acquire_many(u32::try_from(slots).unwrap_or(1)).await;
         let now = Instant::now();
+        through.began = now;
         let deadline = now.checked_add(self.batch_time).unwrap_or(now + LONGEST_BATCH);
-        match self.pipe.process(messages, deadline, book).await {
+        let processed = self.pipe.process(messages, deadline, book).await;
+        drop((taken, through));
+        match processed {
             Ok(response) => {
                 let failed = |id: &str| {
                     response
