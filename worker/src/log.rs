@@ -121,8 +121,13 @@ impl<W> fmt::Debug for JsonLines<W> {
 /// What every line begins with.
 const HEAD: [&str; 3] = ["timestamp", "level", "logger"];
 
+/// An event's fields, those of its spans among them.
 #[derive(Default)]
 struct Fields(Map<String, Value>);
+
+/// A span's fields, as they came. Every record has a span and most write no line: what a line needs is done there.
+#[derive(Default)]
+struct SpanFields(Vec<(&'static str, Value)>);
 
 impl<S, W> Layer<S> for JsonLines<W>
 where
@@ -130,8 +135,8 @@ where
     W: Fn(&str) + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = Fields::default();
-        attributes.record(&mut fields);
+        let mut fields = SpanFields::default();
+        attributes.record(&mut Visited(|name, value| fields.0.push((name, value))));
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(fields);
         }
@@ -139,9 +144,9 @@ where
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+            && let Some(fields) = span.extensions_mut().get_mut::<SpanFields>()
         {
-            values.record(fields);
+            values.record(&mut Visited(|name, value| fields.0.push((name, value))));
         }
     }
 
@@ -152,25 +157,32 @@ where
             .into_iter()
             .flat_map(|scope| scope.from_root())
         {
-            if let Some(of_span) = span.extensions().get::<Fields>() {
-                fields.0.extend(of_span.0.clone());
+            if let Some(of_span) = span.extensions().get::<SpanFields>() {
+                for (name, value) in &of_span.0 {
+                    fields.insert(name, value.clone());
+                }
             }
         }
-        event.record(&mut fields);
+        event.record(&mut Visited(|name, value| fields.insert(name, value)));
         let metadata = event.metadata();
-        // The keys that a reader looks for first come first; a map would sort them in.
-        let head = serde_json::json!(time::iso(self.clock.now()));
         // A target cannot be made at run time; a field can: `module.hubspot`.
-        let logger = fields
-            .0
-            .remove("logger")
-            .unwrap_or_else(|| metadata.target().into());
-        let mut line = format!(
-            r#"{{"timestamp":{head},"level":"{}","logger":{logger}"#,
-            metadata.level()
-        );
+        let logger = fields.0.remove("logger");
+        let logger = logger.unwrap_or_else(|| metadata.target().into());
+        // The keys that a reader looks for first come first; a map would sort them in.
+        let mut line = String::with_capacity(512);
+        line.push_str("{\"timestamp\":\"");
+        line.push_str(&time::iso(self.clock.now()));
+        line.push_str("\",\"level\":\"");
+        line.push_str(metadata.level().as_str());
+        line.push_str("\",\"logger\":");
+        // A value always serialises.
+        let json = |value: &Value| serde_json::to_string(value).unwrap_or_default();
+        line.push_str(&json(&logger));
         for (key, value) in &fields.0 {
-            line.push_str(&format!(",{}:{value}", Value::from(key.as_str())));
+            line.push(',');
+            line.push_str(&json(&Value::from(key.as_str())));
+            line.push(':');
+            line.push_str(&json(value));
         }
         line.push('}');
         (self.write)(&line);
@@ -178,11 +190,11 @@ where
 }
 
 impl Fields {
-    fn set(&mut self, field: &Field, value: Value) {
-        match field.name().split_once('.') {
+    fn insert(&mut self, name: &str, value: Value) {
+        match name.split_once('.') {
             // The line has these by itself; a second one would hide them from most readers.
-            None if HEAD.contains(&field.name()) => drop(self.0.insert(format!("{}_", field.name()), value)),
-            None => drop(self.0.insert(field.name().to_owned(), value)),
+            None if HEAD.contains(&name) => drop(self.0.insert(format!("{name}_"), value)),
+            None => drop(self.0.insert(name.to_owned(), value)),
             Some((outer, inner)) => {
                 let object = self.0.entry(outer).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(members) = object {
@@ -193,23 +205,26 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+/// Gives each visited field away.
+struct Visited<F>(F);
+
+impl<F: FnMut(&'static str, Value)> Visit for Visited<F> {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set(field, value.into());
+        (self.0)(field.name(), value.into());
     }
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, value.into());
+        (self.0)(field.name(), value.into());
     }
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, value.into());
+        (self.0)(field.name(), value.into());
     }
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, value.into());
+        (self.0)(field.name(), value.into());
     }
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, value.into());
+        (self.0)(field.name(), value.into());
     }
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field, format!("{value:?}").into());
+        (self.0)(field.name(), format!("{value:?}").into());
     }
 }

@@ -27,8 +27,8 @@ tokio::task_local! {
 
 #[derive(Debug, Default)]
 struct Figures {
-    /// Counts by mechanism and module.
-    counts: BTreeMap<(String, String), [u32; COUNTS.len()]>,
+    /// Counts by mechanism, then by module.
+    counts: BTreeMap<String, BTreeMap<String, [u32; COUNTS.len()]>>,
     handler_ms: Vec<u64>,
     lateness_ms: Vec<u64>,
 }
@@ -60,9 +60,20 @@ pub(crate) fn count(event: &str, mechanism: Option<&str>, module: Option<&str>, 
         "record_succeeded" => 4,
         _ => return,
     };
-    let text = |text: Option<&str>| text.unwrap_or(NONE).to_owned();
+    let (mechanism, module) = (mechanism.unwrap_or(NONE), module.unwrap_or(NONE));
     with(|figures| {
-        figures.counts.entry((text(mechanism), text(module))).or_default()[counted] += 1;
+        // Almost always there is one already, and no text to be copied.
+        let known = figures
+            .counts
+            .get_mut(mechanism)
+            .and_then(|modules| modules.get_mut(module));
+        match known {
+            Some(counts) => counts[counted] += 1,
+            None => {
+                let modules = figures.counts.entry(mechanism.to_owned()).or_default();
+                modules.entry(module.to_owned()).or_default()[counted] += 1;
+            }
+        }
     });
 }
 
@@ -101,7 +112,13 @@ fn lines(function: &str, request_id: &str, now: Timestamp, figures: &Figures) ->
     .into_iter()
     .filter(|(_, values)| !values.is_empty())
     .collect::<Vec<_>>();
-    for ((mechanism, module), counts) in &figures.counts {
+    let all = figures.counts.iter();
+    let all = all.flat_map(|(mechanism, modules)| {
+        modules
+            .iter()
+            .map(move |(module, counts)| (mechanism, module, counts))
+    });
+    for (mechanism, module, counts) in all {
         let mut metrics = Vec::new();
         let mut line = Map::new();
         for (name, count) in COUNTS.iter().zip(counts).filter(|(_, count)| **count > 0) {

@@ -15,7 +15,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region, SdkConfig, timeout::TimeoutConfig};
+use aws_config::retry::{RetryConfig, RetryMode};
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use tokio::sync::{Mutex, OnceCell};
@@ -82,7 +84,17 @@ async fn load() -> SdkConfig {
         // The profile's region would be asked for next, then the metadata service, which may not answer for seconds.
         loader = loader.region(Region::new("us-east-1"));
     }
-    loader.load().await
+    let config = loader.load().await;
+    if variable("AWS_RETRY_MODE").is_some() {
+        return config;
+    }
+    // Calls that AWS throttles are made more slowly from then on, all of them; else each only repeats itself.
+    let retries = config
+        .retry_config()
+        .cloned()
+        .unwrap_or_else(RetryConfig::standard);
+    let adaptive = retries.with_retry_mode(RetryMode::Adaptive);
+    config.into_builder().retry_config(adaptive).build()
 }
 
 /// One client per region, kept.

@@ -5,6 +5,7 @@
 
 use std::env;
 use std::fmt;
+use std::sync::OnceLock;
 
 use frigg_requester::{FetchError, Requester};
 use serde::Deserialize;
@@ -14,7 +15,8 @@ use crate::hosts;
 /// What may be named.
 pub(crate) struct Credentials {
     listed: Vec<Listed>,
-    extension: Option<Requester>,
+    /// Built when a message first names one of its credentials: an HTTP client costs start-up time.
+    extension: OnceLock<Option<Requester>>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -64,12 +66,20 @@ impl Credentials {
             .map(entry)
             .collect();
         // It answers inside the function's own sandbox, so the address cannot be anybody else's.
-        let port = env::var("PARAMETERS_SECRETS_EXTENSION_HTTP_PORT").unwrap_or_else(|_| "2773".to_owned());
-        let extension = Requester::builder(format!("http://localhost:{port}"))
-            .module("extension")
-            .build()
-            .ok();
-        Credentials { listed, extension }
+        Credentials {
+            listed,
+            extension: OnceLock::new(),
+        }
+    }
+
+    fn extension(&self) -> Option<&Requester> {
+        let build = || {
+            let port =
+                env::var("PARAMETERS_SECRETS_EXTENSION_HTTP_PORT").unwrap_or_else(|_| "2773".to_owned());
+            let extension = Requester::builder(format!("http://localhost:{port}"));
+            extension.module("extension").build().ok()
+        };
+        self.extension.get_or_init(build).as_ref()
     }
 
     /// A header's value with every `${…}` replaced.
@@ -138,7 +148,7 @@ impl Credentials {
         query: &[(&str, &str)],
     ) -> Result<T, Fault> {
         let unavailable = |error| Fault::Unavailable(name.to_owned(), error);
-        let Some(extension) = &self.extension else {
+        let Some(extension) = self.extension() else {
             return Err(Fault::Refused(
                 "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT is no port".to_owned(),
             ));
