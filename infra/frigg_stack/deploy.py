@@ -8,7 +8,7 @@ import time
 from . import StackError, stages
 from .ask import ask
 from .aws import NO_ENDPOINT, Aws, Refused
-from .package import package
+from .package import must_build_for, package
 from .stack import describe, must_be_free, name_of, outputs, reasons
 from .tools import ROOT, tool, with_tools
 
@@ -25,6 +25,7 @@ def deploy(service, stage, worker):
     if parameters.get("Scheduler", "yes") == "yes" and parameters.get("Fifo", "no") == "no":
         _needs_scheduler(aws, stage)
     architecture = parameters.get("Architecture", "arm64")
+    must_build_for(architecture)
     bucket = os.environ.get("CODE_BUCKET") or f"frigg-code-{aws.account}-{aws.region}"
     ask(
         f"{'update' if found else 'create'} the stack {name} with the worker {worker} ({architecture})",

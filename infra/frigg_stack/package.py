@@ -20,10 +20,8 @@ def package(worker, architecture):
         if not os.path.isfile(given):
             raise StackError(f"PACKAGE names {given}, which is no file")
         return given
+    must_build_for(architecture)
     target = TARGETS[architecture]
-    missing = missing_target(target)
-    if missing:
-        raise StackError(f"cannot build for {architecture}: {missing}")
     # Its package alone: the features that others of the workspace want are not for a function.
     # Zig links against the glibc of Amazon Linux, whatever this machine has. COMPILER=cargo leaves it out.
     command = [tool("cargo-lambda"), "lambda", "build", "--release", "--output-format", "zip",
@@ -39,6 +37,15 @@ def package(worker, architecture):
     kept = os.path.join(os.path.dirname(built), f"{worker}-{architecture}.zip")
     shutil.move(built, kept)
     return kept
+
+
+def must_build_for(architecture):
+    """Raises where a package for it cannot be built."""
+    missing = None if os.environ.get("PACKAGE") else missing_target(TARGETS[architecture])
+    if missing:
+        other = "x86_64" if architecture == "arm64" else "arm64"
+        raise StackError(f"cannot build for {architecture}: {missing}, or set \"Architecture\": \"{other}\" in the stage's file."
+                         " Nothing was changed")
 
 
 def _package_of(worker):
