@@ -3,7 +3,9 @@
 import hashlib
 import os
 import subprocess
+import tempfile
 import time
+import zipfile
 
 from . import StackError, stages
 from .ask import ask
@@ -65,11 +67,15 @@ def deploy_code(service, stage, worker):
     ask(f"replace the code of the function {function} with the worker {worker}; the template's next update brings back"
         " what it knows", where=aws.where())
     path = package(worker, parameters.get("Architecture", "arm64"))
-    command = [tool("cargo-lambda"), "lambda", "deploy", "--region", aws.region, "--binary-path", path, function]
-    if os.environ.get("AWS_ENDPOINT_URL"):
-        command += ["--endpoint-url", os.environ["AWS_ENDPOINT_URL"]]
-    if subprocess.run(command, cwd=ROOT, env=with_tools()).returncode != 0:
-        raise StackError(f"failed to deploy the code of {function} ({' '.join(command)})")
+    with tempfile.TemporaryDirectory() as folder:
+        # cargo-lambda takes a program, and makes a package of it itself.
+        with zipfile.ZipFile(path) as file:
+            binary = file.extract("bootstrap", folder)
+        command = [tool("cargo-lambda"), "lambda", "deploy", "--region", aws.region, "--binary-path", binary, function]
+        if os.environ.get("AWS_ENDPOINT_URL"):
+            command += ["--endpoint-url", os.environ["AWS_ENDPOINT_URL"]]
+        if subprocess.run(command, cwd=ROOT, env=with_tools()).returncode != 0:
+            raise StackError(f"failed to deploy the code of {function} ({' '.join(command)})")
 
 
 def _needs_scheduler(aws, stage):
