@@ -23,7 +23,7 @@ pub(crate) fn event(records: usize, bytes: usize, limited: Option<u32>) -> Bytes
     let record = |id| {
         json!({
             "messageId": format!("{id:08x}-e9f4-11e8-9739-2dfe598c3fcd"),
-            "receiptHandle": "AQEB".repeat(30),
+            "receiptHandle": "AQEB".repeat(22),
             "body": body(id, bytes, limited, 0),
             "attributes": {
                 "ApproximateReceiveCount": "1", "SentTimestamp": now, "SenderId": "AIDAIENQZJOLO23YVJ4VO",
