@@ -45,6 +45,18 @@ cases: ## Run every runner of case files (CASES_DIR=… for other cases than the
 		| sed -uE -e 's/^[.F]+( [0-9]+\/[0-9]+)?$$//' -e 's/^\.+cases /cases /' \
 			-e '/^(running [0-9]+ tests?|test result: .*|failures:)?$$/d'
 
+SCENARIOS ?= 1000000
+SEED ?= 0
+TRACE ?=
+.PHONY: sim
+sim: ## Simulate queue, scheduler, crashes and providers around the real pipe (SCENARIOS=1000000 SEED=0, or TRACE=seed)
+	@$(CARGO) run --quiet -p frigg-sim -- $(if $(TRACE),--trace $(TRACE),--scenarios $(SCENARIOS) --seed $(SEED))
+
+FUZZ_SECONDS ?= 300
+.PHONY: fuzz
+fuzz: ## Spoiled Lambda events through the batch (FUZZ_SECONDS=300, FUZZ_SEED=1)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --quiet -p frigg-sim --test fuzz -- --nocapture
+
 # Whole programs beside hand-written ones, then the parts. BENCH_ARGS="--effort 0.2" is a quick look; --help says more.
 BENCH_ARGS ?=
 .PHONY: bench

@@ -10,9 +10,10 @@ use frigg_core::deferral::{Decision, Deferral, Failure, Refusal, Tier, plan, pla
 use frigg_core::delivery::{Delivery, TimeLeft};
 use frigg_core::rate_limit::Limit;
 use frigg_core::scope::Scope;
+use futures_util::future::ready;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{Instrument as _, Level};
 
 use crate::book::{Book, Verdict};
@@ -62,6 +63,16 @@ enum Handled {
     Defer(Box<Pending>),
 }
 
+/// What happens in a batch.
+enum Step {
+    /// A lane's records are handled; these are to be put back.
+    Lane(Vec<Pending>),
+    /// The time for handlers is over.
+    HandlersOver,
+    /// All lanes are through.
+    Over,
+}
+
 impl<C: Consumer> Pipe<C> {
     /// Handles a batch and answers for each of its records, before `deadline`.
     ///
@@ -95,17 +106,26 @@ impl<C: Consumer> Pipe<C> {
             asked: &asked,
         };
         // Handlers go on whatever the calls do: the calls wait for each other, never the handlers for a call.
-        let mut groups = Groups::default();
-        let work = stream::iter(lanes::<C>(messages))
+        let (mut groups, mut late) = (Groups::default(), false);
+        let lanes = stream::iter(lanes::<C>(messages))
             .map(|lane| self.run_lane(lane, &run))
             .buffer_unordered(self.concurrency)
-            .map(Some)
-            .chain(stream::iter([None]))
-            .flat_map(|lane| {
-                let ready: Vec<_> = match lane {
-                    Some(put_back) => put_back.into_iter().filter_map(|one| groups.add(one)).collect(),
-                    None => groups.rest().collect(),
+            .map(Step::Lane)
+            .chain(stream::iter([Step::Over]));
+        // Then they wait for no company any more: a record whose own call hangs holds no other one back.
+        let handlers_over = stream::once(sleep_until(handlers_end)).map(|()| Step::HandlersOver);
+        let work = stream::select(lanes, handlers_over)
+            .take_while(|step| ready(!matches!(step, Step::Over)))
+            .chain(stream::iter([Step::Over]))
+            .flat_map(|step| {
+                late |= !matches!(step, Step::Lane(_));
+                let mut ready: Vec<_> = match step {
+                    Step::Lane(put_back) => put_back.into_iter().filter_map(|one| groups.add(one)).collect(),
+                    Step::HandlersOver | Step::Over => Vec::new(),
                 };
+                if late {
+                    ready.extend(groups.rest());
+                }
                 stream::iter(ready)
             })
             .for_each_concurrent(None, |group| self.effects.put_back(group, book));

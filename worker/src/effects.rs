@@ -495,6 +495,17 @@ impl Effects {
         )
     }
 
+    /// What the queue takes, in bytes, as far as it told.
+    async fn largest_message(&self, queue: &QueueArn) -> usize {
+        let asked = !self.options.is_frigg();
+        let told = match asked {
+            true => self.queues.attributes(&*self.sqs, queue, &self.options).await,
+            false => None,
+        };
+        let largest = told.and_then(|told| told.maximum_message_size);
+        largest.map_or(MAX_BYTES, |largest| largest.min(MAX_BYTES))
+    }
+
     /// One `ChangeMessageVisibilityBatch` per ten records.
     async fn hide(&self, all: Vec<(Pending, Tier)>, book: &Book) {
         let entries = all.into_iter().map(|(one, tier)| {
@@ -596,7 +607,6 @@ impl Effects {
     }
 
     async fn create_schedule(&self, one: &Pending, at: Timestamp) -> Result<String, CallError> {
-        let refused = |text: &str| CallError::new(CallErrorKind::Refused, None, text);
         let scheduling = self
             .scheduling
             .as_ref()
@@ -611,6 +621,7 @@ impl Effects {
             return Err(refused("too near for a schedule by now"));
         }
         let copy = one.copy(0);
+        let bytes = copy.bytes();
         // The scheduler replaces `<aws.scheduler.…>` in the input, and has no escape of its own. As a whole call, which is
         // JSON, the input can spell it otherwise, and the body arrives as it was.
         let whole_call = copy.has_metadata() || copy.body.contains('<');
@@ -623,6 +634,10 @@ impl Effects {
         };
         if input.len() > MAX_SCHEDULE_INPUT {
             return Err(refused("the body is too large for a schedule"));
+        }
+        // The queue would refuse it when the schedule fires, and then it is nowhere.
+        if bytes > self.largest_message(queue).await {
+            return Err(refused("the message is too large for its queue"));
         }
         let mut request = ScheduleRequest {
             name: String::new(),
@@ -678,6 +693,11 @@ impl<R> Entry<R> {
     fn split(self) -> (R, (Pending, Tier)) {
         (self.request, (self.one, self.tier))
     }
+}
+
+/// The runtime's own refusal, without a call.
+fn refused(text: &str) -> CallError {
+    CallError::new(CallErrorKind::Refused, None, text)
 }
 
 fn fail_all<R>(entries: Vec<Entry<R>>, error: &CallError) -> Vec<Outcome> {
