@@ -18,7 +18,7 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 /// The loop is the yardstick.
 pub(crate) async fn polling(plain: &Program, ours: &[&Program], plan: &Plan) -> Result<Table, Fault> {
     let programs: Vec<_> = std::iter::once((plain, 500))
-        .chain(ours.iter().map(|program| (*program, 10_000)))
+        .chain(ours.iter().map(|program| (*program, 3_000)))
         .collect();
     let mut rates = vec![Vec::new(); programs.len()];
     let (mut lost, mut cpu, mut calls) = (
