@@ -21,6 +21,12 @@ demo: ## 30 messages through two Lambda functions and a rate-limited provider, l
 	@target=$$($(CARGO) metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'); \
 		exec "$$target/debug/demo" $(ARGS)
 
+.PHONY: herd
+herd: ## 20 workers and 600 messages on 10 calls a second, in five modes: the table of docs/pacing.md, in seven minutes
+	@$(CARGO) build -p frigg-tests --bin herd --bin herd-worker
+	@target=$$($(CARGO) metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'); \
+		exec "$$target/debug/herd" --svg docs/herd.svg $(ARGS)
+
 .PHONY: test
 test: ## Every test; the emulators are started and stopped by the tests
 	$(CARGO) test --workspace --all-features

@@ -92,7 +92,8 @@ pub enum Passage {
     Take(Window),
     /// It goes back: the key is closed until then.
     Closed(Timestamp),
-    /// It goes back, to the end of [`Line::Return`]: others were here first.
+    /// Others were here first: its handler runs in a slot of [`Line::Call`] that is free at this moment, because whoever
+    /// should have it is late. When there is none, it goes back, to the end of [`Line::Return`].
     Queue(Window),
 }
 

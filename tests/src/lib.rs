@@ -7,6 +7,7 @@
 //! - [`secrets`]: what is planted in every worker, and must show in no log line.
 //! - [`wait`]: waiting for something with a deadline and a clear error.
 //! - [`clock`]: the one place that reads the clock.
+//! - [`herd`]: many workers on one limit, under each rule for coming back.
 //! - [`demo`]: thirty messages through two Lambda functions, a table and a picture of what happened.
 //!
 //! Everything here returns [`anyhow::Result`]: a failing test should say what it was doing.
@@ -14,6 +15,7 @@
 pub mod clock;
 pub mod demo;
 pub mod emulator;
+pub mod herd;
 pub mod provider;
 pub mod proxy;
 pub mod recorder;

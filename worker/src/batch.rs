@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{Instrument as _, Level};
 
 use crate::book::{Book, Verdict};
-use crate::door::Asked;
+use crate::door::{Asked, Gated};
 use crate::effects::{Effects, Pending};
 use crate::error::{Error, HandlerError};
 use crate::groups::Groups;
@@ -190,7 +190,8 @@ impl<C: Consumer> Pipe<C> {
             if record.delivery.retry_at.is_some_and(|at| at > now) && !self.effects.waits_here(&record, now) {
                 let can = Box::pin(self.effects.capabilities(&mut record)).await;
                 if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
-                    put_back.push(Pending::new(record, deferral, can, None));
+                    let in_slot = self.effects.keeper.is_some() && !record.delivery.is_fifo();
+                    put_back.push(Pending::new(record, deferral, can, None).waits_on(in_slot));
                     all_acked = false;
                     continue;
                 }
@@ -201,7 +202,9 @@ impl<C: Consumer> Pipe<C> {
         if due.is_empty() {
             return all_acked;
         }
-        if let Some(at) = due.iter().filter_map(|record| record.delivery.retry_at).max() {
+        let now = self.effects.clock.now();
+        let waiting = due.iter().filter(|record| self.effects.waits_here(record, now));
+        if let Some(at) = waiting.filter_map(|record| record.delivery.retry_at).max() {
             self.effects.clock.sleep_until(at).await;
         }
         let results = self.call(&due, run).await;
@@ -289,7 +292,7 @@ impl<C: Consumer> Pipe<C> {
     async fn succeeded(&self, record: Record) -> Handled {
         let again =
             record.delivery.deferrals > 0 || record.delivery.receive_count.is_some_and(|count| count > 1);
-        if again {
+        if again || record.delivery.gated > 0 {
             Box::pin(self.effects.clear_state(&record)).await;
         }
         record
@@ -361,13 +364,14 @@ impl<C: Consumer> Pipe<C> {
     }
 
     /// A record that was not let in.
-    async fn gated(&self, mut record: Record, error: HandlerError, limit: Limit) -> Handled {
+    async fn gated(&self, mut record: Record, error: HandlerError, gated: Gated) -> Handled {
+        let (limit, place) = (*gated.limit, gated.place);
         let can = self.effects.capabilities(&mut record).await;
         let now = self.effects.clock.now();
         let until = limit.retry_at.unwrap_or(now);
         match plan_gated(now, until, &record.delivery, &self.effects.options, can) {
             Decision::Defer(deferral) => {
-                let spaced = self.effects.spacing(&record, &limit);
+                let spaced = self.effects.spacing(&record, &limit).filter(|_| place);
                 let told = spaced.map(|spaced| (spaced, deferral.clone()));
                 let pending = Pending::new(record, deferral, can, Some((error, limit))).gated();
                 Handled::Defer(Box::new(self.effects.space(pending, told).await))

@@ -11,7 +11,7 @@ use frigg_core::gate::{self, Passage, SHORT_WAIT};
 use frigg_core::rate_limit::{Limit, Window};
 use frigg_core::time;
 use futures_util::FutureExt as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
@@ -208,7 +208,7 @@ pub(crate) struct Door {
     keeper: Arc<Doorkeeper>,
     batch: Arc<Asked>,
     clock: Clock,
-    /// The record was put back before, so it has waited for its turn.
+    /// The record was put back before, and its time has just come.
     returns: bool,
     key: OnceLock<String>,
 }
@@ -244,33 +244,37 @@ impl Door {
             (limit.retry_at, limit.window) = (Some(until), window);
             (limit.reason, limit.module) = (gate.reason, gate.module.clone());
             limit.scope_key = Some(key.clone());
-            Err(HandlerError::gated(Gated(Box::new(limit))))
+            // One that has had its slot tries again soon: another one, at the line's end, would leave a hole.
+            let place = !self.returns || gate.closed(now).is_some();
+            Err(HandlerError::gated(Gated {
+                limit: Box::new(limit),
+                place,
+            }))
         };
-        match gate.pass(now, self.returns, known, self.keeper.pace) {
-            Passage::Go => Ok(()),
-            Passage::Closed(until) => gated(until, gate.window.or(known)),
-            Passage::Queue(window) => gated(now, Some(window)),
-            Passage::Take(window) => {
-                let before = now.checked_add(SHORT_WAIT).unwrap_or(Timestamp::MAX);
-                let asked = Reservation {
-                    line: Line::Call,
-                    from: now,
-                    before,
-                    gap: gate::gap(window),
-                };
-                match self.keeper.slot(key, asked).await {
-                    Slot::At(slot) => self.clock.sleep_until(slot).await,
-                    Slot::Full => return gated(before, Some(window)),
-                    Slot::Unknown => return Ok(()),
-                }
-                // While it waited, another record may have met the limit.
-                let now = self.clock.now();
-                let closed = lock(&self.keeper.memory)
-                    .get(key)
-                    .and_then(|known| known.gate.closed(now));
-                closed.map_or(Ok(()), |until| gated(until, Some(window)))
-            }
+        let (window, patience) = match gate.pass(now, self.returns, known, self.keeper.pace) {
+            Passage::Go => return Ok(()),
+            Passage::Closed(until) => return gated(until, gate.window.or(known)),
+            Passage::Queue(window) => (window, SignedDuration::from_micros(1)),
+            Passage::Take(window) => (window, SHORT_WAIT),
+        };
+        let before = now.checked_add(patience).unwrap_or(Timestamp::MAX);
+        let asked = Reservation {
+            line: Line::Call,
+            from: now,
+            before,
+            gap: gate::gap(window),
+        };
+        match self.keeper.slot(key, asked).await {
+            Slot::At(slot) => self.clock.sleep_until(slot).await,
+            Slot::Full => return gated(before, Some(window)),
+            Slot::Unknown => return Ok(()),
         }
+        // While it waited, another record may have met the limit.
+        let now = self.clock.now();
+        let closed = lock(&self.keeper.memory)
+            .get(key)
+            .and_then(|known| known.gate.closed(now));
+        closed.map_or(Ok(()), |until| gated(until, Some(window)))
     }
 }
 
@@ -287,12 +291,16 @@ pub(crate) fn usable(key: &str) -> Option<&str> {
 
 /// Why a record goes back without its handler's having run.
 #[derive(Debug, Clone)]
-pub(crate) struct Gated(pub(crate) Box<Limit>);
+pub(crate) struct Gated {
+    pub(crate) limit: Box<Limit>,
+    /// Whether it gets a place in the line.
+    pub(crate) place: bool,
+}
 
 impl fmt::Display for Gated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = self.0.scope_key.as_deref().unwrap_or_default();
-        match self.0.retry_at {
+        let key = self.limit.scope_key.as_deref().unwrap_or_default();
+        match self.limit.retry_at {
             Some(at) => write!(f, "{key:?} has no place before {}", time::iso(at)),
             None => write!(f, "{key:?} has no place"),
         }

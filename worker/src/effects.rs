@@ -33,7 +33,8 @@ use crate::queues::Queues;
 use crate::record::Record;
 use crate::report::Line;
 use crate::rest::Rest;
-use crate::run_state::{Mechanism, RunState, State, Status};
+use crate::run_state::{Mechanism, RunState, State, Status, integration_id};
+use crate::warnings::{Warning, Warnings, is_news, links};
 
 /// State writes, and single sends of a refused batch, that are under way at once.
 const AT_ONCE: usize = 8;
@@ -41,6 +42,7 @@ const AT_ONCE: usize = 8;
 const MAX_BYTES: usize = 1 << 20;
 /// Less than [`SHORT_WAIT`](frigg_core::gate::SHORT_WAIT), which is the longest wait in the process.
 const EARLY: SignedDuration = SignedDuration::from_millis(999);
+const SCHEDULES_ARE_LATE: SignedDuration = SignedDuration::from_secs(60);
 /// EventBridge Scheduler's limit on a target's input.
 const MAX_SCHEDULE_INPUT: usize = 256 * 1024;
 
@@ -85,6 +87,11 @@ impl Pending {
         Pending { gated: true, ..self }
     }
 
+    /// For one that waits on: its time is a slot where there is a gate.
+    pub(crate) fn waits_on(self, in_slot: bool) -> Self {
+        Pending { in_slot, ..self }
+    }
+
     pub(crate) fn in_slot(self, deferral: Deferral) -> Self {
         Pending {
             deferral,
@@ -103,7 +110,14 @@ impl Pending {
         let at = at.checked_sub(EARLY).unwrap_or(at);
         let mut options = options.clone();
         options.relay = true;
-        tier(now, at, delivery, &options, self.can)
+        match tier(now, at, delivery, &options, self.can) {
+            // The scheduler may be late by a minute: it comes before that, and a delay brings it for the rest.
+            Some(Tier::Schedule { at }) => {
+                let at = at.checked_sub(SCHEDULES_ARE_LATE).unwrap_or(at);
+                Some(Tier::Schedule { at })
+            }
+            other => other,
+        }
     }
 
     fn line(&self, now: Timestamp) -> Line {
@@ -138,6 +152,7 @@ pub(crate) struct Effects {
     /// How many calls that put records back are under way at once, in all batches of the process.
     pub(crate) calls_at_once: usize,
     pub(crate) calls: Semaphore,
+    pub(crate) warnings: Option<Warnings>,
 }
 
 impl Effects {
@@ -427,6 +442,9 @@ impl Effects {
         status: Status,
         mechanism: Mechanism,
     ) {
+        if status == Status::Waiting {
+            self.warn_user(record, limit, retry_at).await;
+        }
         let Some(run_state) = &self.run_state else { return };
         let state = State {
             status,
@@ -439,6 +457,24 @@ impl Effects {
         };
         let call = async { run_state.record(record.body.raw(), &state).await };
         log_state_fault(record, "record", caught(call).await);
+    }
+
+    /// Tells the users of the message's integration of a long wait.
+    async fn warn_user(&self, record: &Record, limit: &Limit, retry_at: Timestamp) {
+        let now = self.clock.now();
+        let Some((warnings, module)) = self.warnings.as_ref().zip(limit.module.clone()) else {
+            return;
+        };
+        let integration = integration_id(record.body.raw()).filter(|_| is_news(now, retry_at));
+        if let Some(integration) = integration {
+            let warning = Warning {
+                links: links(&module, limit.reason),
+                module,
+                reason: limit.reason,
+                retry_at,
+            };
+            warnings.record(&integration, &warning, now).await;
+        }
     }
 
     pub(crate) async fn clear_state(&self, record: &Record) {

@@ -136,9 +136,8 @@ impl HandlerError {
     }
 
     /// Until when, and why, where the record was not let in.
-    pub(crate) fn as_gated(&self) -> Option<&Limit> {
-        let gated = self.error.downcast_ref::<Gated>()?;
-        (self.kind == Kind::Gated).then_some(&*gated.0)
+    pub(crate) fn as_gated(&self) -> Option<&Gated> {
+        self.error.downcast_ref().filter(|_| self.kind == Kind::Gated)
     }
 
     pub(crate) fn unconfirmed() -> Self {

@@ -27,12 +27,13 @@ mod runtime;
 mod spacing;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
+pub mod warnings;
 mod worker;
 
 pub use answer::read_limit;
-#[cfg(feature = "dynamodb")]
-pub use aws::DynamoGate;
 pub use aws::{Aws, AwsScheduler, AwsSqs};
+#[cfg(feature = "dynamodb")]
+pub use aws::{DynamoGate, DynamoState};
 pub use batch::OnLimit;
 pub use clock::Clock;
 pub use config::{Config, Scheduling};

@@ -23,7 +23,8 @@ use crate::ports::{
     BatchResult, CallError, CallErrorKind, QueueAttributes, ScheduleRequest, Scheduler, SendRequest, Sqs,
     VisibilityRequest,
 };
-use crate::run_state::{RunState, State};
+use crate::run_state::{RunState, State, process_id};
+use crate::warnings::{Stored, WarningStore};
 
 /// A clock that stands at `start` and goes with tokio's time: under `start_paused`, only when a test lets it.
 pub fn clock_from(start: Timestamp) -> Clock {
@@ -433,6 +434,91 @@ impl GateStore for FakeGate {
 impl fmt::Debug for FakeGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         lock(&self.gates).fmt(f)
+    }
+}
+
+/// Processes' states and integrations' warnings in memory, by Frigg's rules.
+#[derive(Debug, Clone)]
+pub struct MemoryState {
+    clock: Clock,
+    states: Arc<Mutex<HashMap<String, (State, Timestamp)>>>,
+    warnings: Arc<Mutex<HashMap<String, Stored>>>,
+}
+
+impl MemoryState {
+    /// An empty one, which writes this clock's times.
+    pub fn new(clock: Clock) -> Self {
+        MemoryState {
+            clock,
+            states: Arc::default(),
+            warnings: Arc::default(),
+        }
+    }
+
+    /// The same states, with another clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        MemoryState { clock, ..self }
+    }
+
+    /// What a process waits for, and when that was written.
+    pub fn state(&self, process: &str) -> Option<(State, Timestamp)> {
+        lock(&self.states).get(process).cloned()
+    }
+}
+
+impl RunState for MemoryState {
+    fn record<'a>(&'a self, body: &'a str, state: &'a State) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            let Some(process) = process_id(body) else {
+                return Ok(());
+            };
+            let mut states = lock(&self.states);
+            if states
+                .get(&process)
+                .is_none_or(|(stored, _)| state.replaces(stored))
+            {
+                states.insert(process, (state.clone(), self.clock.now()));
+            }
+            Ok(())
+        })
+    }
+
+    fn clear<'a>(&'a self, body: &'a str, deferral_id: &'a str) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            let Some(process) = process_id(body) else {
+                return Ok(());
+            };
+            let now = self.clock.now();
+            lock(&self.states)
+                .retain(|id, (state, _)| *id != process || !state.is_cleared_by(deferral_id, now));
+            Ok(())
+        })
+    }
+}
+
+impl WarningStore for MemoryState {
+    fn read<'a>(&'a self, integration: &'a str) -> BoxFuture<'a, Result<Stored, BoxError>> {
+        Box::pin(async move { Ok(lock(&self.warnings).get(integration).cloned().unwrap_or_default()) })
+    }
+
+    fn write<'a>(
+        &'a self,
+        integration: &'a str,
+        stored: &'a Stored,
+    ) -> BoxFuture<'a, Result<bool, BoxError>> {
+        Box::pin(async move {
+            let mut all = lock(&self.warnings);
+            let entry = all.entry(integration.to_owned()).or_default();
+            let written = entry.revision == stored.revision;
+            if written {
+                *entry = Stored {
+                    revision: stored.revision + 1,
+                    ..stored.clone()
+                };
+            }
+            Ok(written)
+        })
     }
 }
 

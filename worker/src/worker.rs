@@ -10,9 +10,9 @@ use frigg_core::rate_limit::Limit;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-#[cfg(feature = "dynamodb")]
-use crate::aws::DynamoGate;
 use crate::aws::{Aws, AwsScheduler, AwsSqs};
+#[cfg(feature = "dynamodb")]
+use crate::aws::{DynamoGate, DynamoState};
 use crate::batch::{OnLimit, Pipe};
 use crate::book::Book;
 use crate::clock::Clock;
@@ -28,6 +28,7 @@ use crate::queues::Queues;
 use crate::rest::Rest;
 use crate::run_state::RunState;
 use crate::runtime;
+use crate::warnings::Warnings;
 
 /// A handler, ready to run.
 ///
@@ -81,6 +82,7 @@ impl<C: Consumer> Worker<C> {
             keeper: None,
             calls_at_once,
             calls: Semaphore::new(calls_at_once),
+            warnings: None,
             options: config.options.clone(),
         };
         let pipe = Pipe {
@@ -98,6 +100,12 @@ impl<C: Consumer> Worker<C> {
         if let Some(table) = &self.config.gate_table {
             let store = DynamoGate::new(aws.clone(), table.clone());
             self = self.with_gate(Arc::new(store));
+        }
+        if let Some(table) = &self.config.state_table {
+            let store = DynamoState::new(aws.clone(), table.clone(), Clock::system());
+            let store = Arc::new(store);
+            self = self.with_run_state(Arc::clone(&store) as Arc<dyn RunState>);
+            self = self.with_warnings(Warnings::new(store));
         }
         self
     }
@@ -124,10 +132,18 @@ impl<C: Consumer> Worker<C> {
         self
     }
 
-    /// Keeps each process's rate-limit state in `run_state`. Default: nowhere.
+    /// Keeps each process's rate-limit state in `run_state`. Default: in the table of `FRIGG_STATE_TABLE`, else nowhere.
     #[must_use]
     pub fn with_run_state(mut self, run_state: Arc<dyn RunState>) -> Self {
         self.pipe.effects.run_state = Some(run_state);
+        self
+    }
+
+    /// Tells the users of a message's integration (`data.integrationId`) of waits over a minute. Default: in the table of
+    /// `FRIGG_STATE_TABLE`, else nowhere.
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: Warnings) -> Self {
+        self.pipe.effects.warnings = Some(warnings);
         self
     }
 

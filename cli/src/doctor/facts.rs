@@ -30,6 +30,8 @@ pub(crate) struct Facts {
     pub function_role: Option<Found<Role>>,
     /// The scheduler's role.
     pub scheduler_role: Option<Found<Role>>,
+    /// The tables that variables name, by name, as far as they could be looked at.
+    pub tables: BTreeMap<String, Found<Table>>,
     /// What could not be looked at.
     pub gaps: Vec<Gap>,
 }
@@ -142,6 +144,17 @@ pub(crate) struct Redrive {
     pub target: String,
     /// After how many receives.
     pub receives: u32,
+}
+
+/// A DynamoDB table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table {
+    /// Its ARN.
+    pub arn: String,
+    /// Its key: name, `HASH` or `RANGE`, type.
+    pub key: Vec<(String, String, String)>,
+    /// The attribute of its time to live, where that is on.
+    pub ttl: Option<String>,
 }
 
 /// A role.

@@ -1,9 +1,11 @@
 //! Reads the facts from AWS. A call that is refused leaves a gap, and the others go on.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use super::facts::{Facts, Found, Function, Mapping, Queue, Redrive, Role, role_name};
+use super::facts::{Facts, Found, Function, Mapping, Queue, Redrive, Role, Table, role_name};
 use super::finding::Gap;
 use super::policy::Policy;
 use crate::aws::{Aws, Refusal, decode, encode, xml_texts};
@@ -79,6 +81,15 @@ pub(crate) async fn look(aws: &Aws, target: &Target) -> Result<Facts> {
         Some(arn) => look.queue_by_arn(arn).await,
         None => None,
     };
+    let mut tables = BTreeMap::new();
+    for name in ["FRIGG_GATE_TABLE", "FRIGG_STATE_TABLE"]
+        .into_iter()
+        .filter_map(|name| function.variable(name))
+    {
+        if let Some(table) = look.table(name).await {
+            tables.insert(name.to_owned(), table);
+        }
+    }
     let (mut group_exists, mut scheduler_role) = (None, None);
     if let Some(role) = schedules {
         let group = function
@@ -99,6 +110,7 @@ pub(crate) async fn look(aws: &Aws, target: &Target) -> Result<Facts> {
         schedule_dead_letters,
         group_exists,
         scheduler_role,
+        tables,
         gaps: look.gaps,
     })
 }
@@ -282,6 +294,52 @@ impl Look<'_> {
                 None
             }
         }
+    }
+
+    async fn table(&mut self, name: &str) -> Option<Found<Table>> {
+        let ask = json!({ "TableName": name });
+        let described = match self
+            .aws
+            .json("dynamodb", "DynamoDB_20120810.DescribeTable", &ask)
+            .await
+        {
+            Ok(found) => found["Table"].clone(),
+            Err(refusal) if refusal.is_missing() => return Some(Found::Missing),
+            Err(refusal) => {
+                self.gap("dynamodb:DescribeTable", name, &refusal);
+                return None;
+            }
+        };
+        let ttl = match self
+            .aws
+            .json("dynamodb", "DynamoDB_20120810.DescribeTimeToLive", &ask)
+            .await
+        {
+            Ok(found) => found["TimeToLiveDescription"].clone(),
+            Err(refusal) => {
+                self.gap("dynamodb:DescribeTimeToLive", name, &refusal);
+                return None;
+            }
+        };
+        let types = described["AttributeDefinitions"].as_array().into_iter().flatten();
+        let types: BTreeMap<_, _> = types
+            .map(|one| (text(&one["AttributeName"]), text(&one["AttributeType"])))
+            .collect();
+        let key = described["KeySchema"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| {
+                let name = text(&one["AttributeName"]);
+                let kind = types.get(&name).cloned().unwrap_or_default();
+                (name, text(&one["KeyType"]), kind)
+            });
+        let on = matches!(ttl["TimeToLiveStatus"].as_str(), Some("ENABLED" | "ENABLING"));
+        Some(Found::Here(Table {
+            arn: text(&described["TableArn"]),
+            key: key.collect(),
+            ttl: on.then(|| text(&ttl["AttributeName"])),
+        }))
     }
 
     async fn role(&mut self, arn: &str) -> Option<Found<Role>> {

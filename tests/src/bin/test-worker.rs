@@ -99,6 +99,10 @@ impl Handler for TestWorker {
         self.client.put(end).json(&clock::now()).send().await?;
         done
     }
+
+    fn scope_key(&self, task: &Task) -> Option<String> {
+        Some(task.body.get("key")?.as_str()?.to_owned())
+    }
 }
 
 impl TestWorker {

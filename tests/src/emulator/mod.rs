@@ -19,6 +19,7 @@
 //!
 //! - [`flavour`]: which emulator, and what it can do.
 //! - [`queues`], [`functions`], [`schedules`], [`logs`]: the calls, by service.
+//! - [`tables`]: for the worker's gate and state.
 //! - [`stacks`]: the template that users deploy.
 
 mod api;
@@ -30,6 +31,7 @@ mod process;
 pub mod queues;
 pub mod schedules;
 pub mod stacks;
+pub mod tables;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -9,9 +9,15 @@
 
 mod crash;
 mod examples;
+mod herd;
 mod http_worker;
 mod mixed;
 mod poll;
 mod rig;
+mod tables;
 mod tiers;
 mod unreachable;
+mod warnings;
+
+#[path = "../../../core/tests/support/mod.rs"]
+mod support;

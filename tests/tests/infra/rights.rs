@@ -52,6 +52,7 @@ fn action(operation: &str) -> String {
     match (words.next(), words.next()) {
         (Some("POST"), Some("schedules")) => "scheduler:CreateSchedule".to_owned(),
         (Some("GET"), Some("schedules")) => "scheduler:GetSchedule".to_owned(),
+        (Some(operation @ ("GetItem" | "UpdateItem")), None) => format!("dynamodb:{operation}"),
         (Some(operation), None) => format!("sqs:{}", operation.trim_end_matches("Batch")),
         _ => operation.to_owned(),
     }
@@ -70,6 +71,7 @@ async fn the_function_may_do_what_it_does_and_no_more() -> Result<()> {
                 .with("Scheduler", scheduler)
                 // The emulator gives each function an AWS_ENDPOINT_URL of its own.
                 .with_env("AWS_ENDPOINT_URL_SQS", &url)
+                .with_env("AWS_ENDPOINT_URL_DYNAMODB", &url)
                 .with_env("AWS_ENDPOINT_URL_SCHEDULER", url)
         }
     };
@@ -81,8 +83,10 @@ async fn the_function_may_do_what_it_does_and_no_more() -> Result<()> {
     }
 
     // Each way back, and a schedule whose name is taken.
-    rig.send(&json!({ "id": "soon", "do": "limit", "seconds": 2 }), None)
-        .await?;
+    // With a key, and for a process of an integration, so that the tables are used.
+    let data = json!({ "processId": "p-1", "integrationId": "i-1" });
+    let soon = json!({ "id": "soon", "do": "limit", "seconds": 2, "key": "crm:entity:7", "data": data });
+    rig.send(&soon, None).await?;
     rig.send(&json!({ "id": "later", "do": "limit", "seconds": 65 }), None)
         .await?;
     taken(&rig).await?;

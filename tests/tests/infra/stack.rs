@@ -177,6 +177,9 @@ async fn a_standard_stack_is_what_it_says() -> Result<()> {
             "SCHEDULER_ROLE_ARN": stack.output("SchedulerRoleArn")?,
             "SCHEDULE_GROUP_NAME": stack.output("ScheduleGroup")?,
             "FRIGG_SCHEDULE_DLQ_ARN": format!("{queue}-schedule-dead-letters"),
+            "FRIGG_GATE_TABLE": stack.output("GateTable")?,
+            "FRIGG_STATE_TABLE": stack.output("StateTable")?,
+            "FRIGG_PACE": "when-limited",
         })
     );
     let mapping = mapping(emulator, &stack).await?;
@@ -206,7 +209,8 @@ async fn a_standard_stack_is_what_it_says() -> Result<()> {
 
 #[tokio::test]
 async fn a_fifo_stack_leaves_room_for_every_deferral() -> Result<()> {
-    let (emulator, stack) = deploy(&[("Fifo", "yes"), ("MaxDeferrals", "50")]).await?;
+    let settings = [("Fifo", "yes"), ("MaxDeferrals", "50"), ("SharedLimits", "no")];
+    let (emulator, stack) = deploy(&settings).await?;
     assert!(stack.output("QueueArn")?.ends_with(".fifo"));
     assert!(stack.output("DeadLetterQueueUrl")?.ends_with(".fifo"));
     let redrive = emulator
@@ -216,7 +220,15 @@ async fn a_fifo_stack_leaves_room_for_every_deferral() -> Result<()> {
     assert_eq!(redrive["maxReceiveCount"].to_string().trim_matches('"'), "53");
     let variables = &function(emulator, &stack).await?["Environment"]["Variables"];
     assert_eq!(variables["FRIGG_QUEUE_MAX_RECEIVE_COUNT"], "53");
-    assert_eq!(variables["SCHEDULER_ROLE_ARN"], Value::Null);
+    for absent in [
+        "SCHEDULER_ROLE_ARN",
+        "FRIGG_GATE_TABLE",
+        "FRIGG_STATE_TABLE",
+        "FRIGG_PACE",
+    ] {
+        assert_eq!(variables[absent], Value::Null, "{absent}");
+    }
+    assert!(stack.output("GateTable").is_err(), "no table is made");
     without_scheduler(emulator, &stack).await
 }
 

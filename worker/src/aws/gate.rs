@@ -11,9 +11,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use frigg_core::rate_limit::{Reason, Window};
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Aws;
 use super::table::{Item, Table, conditional, micros, number, read, read_text, read_time, text, ttl};
@@ -22,6 +23,8 @@ use crate::gate::{Closure, Gate, GateStore, Line, Reservation};
 
 /// Others reserve at the same time: an update that lost its race is tried again.
 const ATTEMPTS: u32 = 6;
+/// No message waits for longer than its cap, which is hours.
+const LONGEST_LINE: SignedDuration = SignedDuration::from_hours(8 * 24);
 
 /// A [`GateStore`] in a DynamoDB table: partition key `pk` (text), time to live `ttl`, on-demand.
 ///
@@ -40,29 +43,31 @@ impl DynamoGate {
     }
 
     /// The slot that is next in a line that has come so far already.
-    async fn append(&self, key: &str, asked: &Reservation) -> Result<Option<Timestamp>, BoxError> {
+    async fn append(&self, key: &str, asked: &Reservation) -> Result<Append, BoxError> {
         let line = name(asked.line);
         let call = self.table.update(key).await;
         let call = call
             .update_expression(format!("SET {line} = {line} + :gap, #ttl = :ttl"))
             .condition_expression(format!("{line} >= :from AND {line} < :before"))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .expression_attribute_names("#ttl", "ttl")
             .expression_attribute_values(":gap", number(asked.gap.as_micros()))
-            .expression_attribute_values(":ttl", ttl(asked.from))
+            .expression_attribute_values(":ttl", ttl(asked.before.min(latest(asked.from))))
             .expression_attribute_values(":from", micros(asked.from))
             .expression_attribute_values(":before", micros(asked.before));
-        let Some(written) = conditional(call).await? else {
-            return Ok(None);
+        let written = match conditional(call).await? {
+            Ok(written) => written,
+            Err(stored) if read_time(&stored, line).is_some_and(|next| next >= asked.before) => {
+                return Ok(Append::Full);
+            }
+            Err(_) => return Ok(Append::Behind),
         };
         let next = read_time(&written, line).ok_or("the update told no slot")?;
-        Ok(next.checked_sub(asked.gap).ok())
+        Ok(next.checked_sub(asked.gap).map_or(Append::Full, Append::At))
     }
 
     /// The first slot of a line that lies behind.
     async fn begin(&self, key: &str, asked: &Reservation) -> Result<Option<Timestamp>, BoxError> {
-        if asked.from >= asked.before {
-            return Ok(None);
-        }
         let line = name(asked.line);
         let next = asked.from.checked_add(asked.gap).unwrap_or(Timestamp::MAX);
         let call = self.table.update(key).await;
@@ -74,7 +79,7 @@ impl DynamoGate {
             .expression_attribute_values(":ttl", ttl(next))
             .expression_attribute_values(":from", micros(asked.from))
             .expression_attribute_values(":number", text("N"));
-        Ok(conditional(call).await?.map(|_| asked.from))
+        Ok(conditional(call).await?.ok().map(|_| asked.from))
     }
 }
 
@@ -88,7 +93,9 @@ impl GateStore for DynamoGate {
             let mut set = "SET closedUntil = :until, reason = :reason, #ttl = :ttl".to_owned();
             let mut call = self.table.update(key).await;
             let mut also = |call: UpdateItemFluentBuilder, name: &str, value| {
-                set.push_str(&format!(", {name} = :{name}"));
+                // `module` is a word of DynamoDB's own.
+                set.push_str(&format!(", #{name} = :{name}"));
+                let call = call.expression_attribute_names(format!("#{name}"), name);
                 call.expression_attribute_values(format!(":{name}"), value)
             };
             if let Some(module) = &closure.module {
@@ -117,26 +124,38 @@ impl GateStore for DynamoGate {
         asked: &'a Reservation,
     ) -> BoxFuture<'a, Result<Option<Timestamp>, BoxError>> {
         Box::pin(async move {
+            if asked.from >= asked.before {
+                return Ok(None);
+            }
             for _ in 0..ATTEMPTS {
-                if let Some(slot) = self.append(key, asked).await? {
-                    return Ok(Some(slot));
+                match self.append(key, asked).await? {
+                    Append::At(slot) => return Ok(Some(slot)),
+                    Append::Full => return Ok(None),
+                    Append::Behind => {}
                 }
                 if let Some(slot) = self.begin(key, asked).await? {
                     return Ok(Some(slot));
                 }
-                // The line neither lies behind nor has a slot before the end: it is full, or it moved in between.
-                let now = gate(&self.table.get(key).await?);
-                let next = match asked.line {
-                    Line::Return => now.next_return,
-                    Line::Call => now.next_call,
-                };
-                if next.is_some_and(|next| next >= asked.before) {
-                    return Ok(None);
-                }
+                // Another worker began it in between.
             }
             Err("too many workers reserve slots of this key at once".into())
         })
     }
+}
+
+/// How an append went.
+enum Append {
+    /// This slot is taken.
+    At(Timestamp),
+    /// The line has come too far.
+    Full,
+    /// The line has not come so far, or there is none.
+    Behind,
+}
+
+/// A line that goes on from `from` ends before this, by far.
+fn latest(from: Timestamp) -> Timestamp {
+    from.checked_add(LONGEST_LINE).unwrap_or(Timestamp::MAX)
 }
 
 fn name(line: Line) -> &'static str {

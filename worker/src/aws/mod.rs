@@ -8,6 +8,8 @@ mod gate;
 mod scheduler;
 mod sqs;
 #[cfg(feature = "dynamodb")]
+mod state;
+#[cfg(feature = "dynamodb")]
 mod table;
 
 use std::collections::HashMap;
@@ -26,6 +28,8 @@ use tokio::sync::{Mutex, OnceCell};
 pub use gate::DynamoGate;
 pub use scheduler::AwsScheduler;
 pub use sqs::AwsSqs;
+#[cfg(feature = "dynamodb")]
+pub use state::DynamoState;
 
 use crate::ports::{CallError, CallErrorKind};
 

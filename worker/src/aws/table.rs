@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fmt;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
@@ -62,19 +61,18 @@ impl fmt::Debug for Table {
     }
 }
 
-/// What was written; `None` where the condition did not hold.
-pub(super) async fn conditional(call: UpdateItemFluentBuilder) -> Result<Option<Item>, BoxError> {
-    match call.send().await {
-        Ok(UpdateItemOutput { attributes, .. }) => Ok(Some(attributes.unwrap_or_default())),
-        Err(error) if is_condition(&error) => Ok(None),
-        Err(error) => Err(call_error(&error).into()),
+/// What was written; where the condition did not hold, what is stored, if the call asks for that.
+pub(super) async fn conditional(call: UpdateItemFluentBuilder) -> Result<Result<Item, Item>, BoxError> {
+    let error = match call.send().await {
+        Ok(UpdateItemOutput { attributes, .. }) => return Ok(Ok(attributes.unwrap_or_default())),
+        Err(error) => error,
+    };
+    match error.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(failed)) => {
+            Ok(Err(failed.item.clone().unwrap_or_default()))
+        }
+        _ => Err(call_error(&error).into()),
     }
-}
-
-fn is_condition<R>(error: &SdkError<UpdateItemError, R>) -> bool {
-    error
-        .as_service_error()
-        .is_some_and(UpdateItemError::is_conditional_check_failed_exception)
 }
 
 pub(super) fn text(text: impl Into<String>) -> AttributeValue {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsMessage;
-use frigg_core::gate::{Closure, Line};
+use frigg_core::gate::{Closure, Line, Reservation};
 use frigg_core::rate_limit::{Reason, Window};
 use frigg_worker::gate::GateStore as _;
 use frigg_worker::ports::QueueAttributes;
@@ -229,6 +229,13 @@ async fn those_who_wait_come_back_one_after_the_other() {
 
     // While they wait, a new message has to stand at the line's end, though the provider's time has come.
     tokio::time::sleep(Duration::from_millis(5_050)).await;
+    let asked = Reservation {
+        line: Line::Call,
+        from: after(5_000),
+        before: Timestamp::MAX,
+        gap: seconds(1),
+    };
+    gate.reserve("a", &asked).await.unwrap();
     batch(&worker, vec![keyed("new", "a")]).await;
     let last = rig
         .envelopes()
@@ -240,6 +247,21 @@ async fn those_who_wait_come_back_one_after_the_other() {
         (&json!("2026-09-28T12:00:05.422Z"), &json!(1))
     );
     assert_eq!(rig.handled(), ["m0"]);
+
+    // Where those who should call are late, one that is here takes the slot.
+    tokio::time::sleep(seconds(2)).await;
+    gate.reserve(
+        "a",
+        &Reservation {
+            line: Line::Return,
+            from: after(9_000),
+            ..asked
+        },
+    )
+    .await
+    .unwrap();
+    batch(&worker, vec![keyed("m9", "a")]).await;
+    assert_eq!(rig.handled(), ["m0", "m9"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ mod fifo;
 mod queue;
 mod rights;
 mod schedules;
+mod tables;
 mod variables;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
         variables::local_endpoint,
     ];
     let mut findings: Vec<_> = checks.iter().filter_map(|check| check(&subject)).collect();
+    findings.extend(tables::tables(&subject));
     findings.extend(variables::bad_values(&subject, &bad));
     findings
 }

@@ -1,9 +1,11 @@
 //! A healthy worker gives no finding, and each thing that is wrong with it gives just one.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::check;
-use crate::doctor::facts::{Facts, Found, Function, Mapping, Queue, Redrive, Role};
+use crate::doctor::facts::{Facts, Found, Function, Mapping, Queue, Redrive, Role, Table};
 use crate::doctor::finding::{Finding, Level};
 use crate::doctor::policy::Policy;
 
@@ -26,7 +28,31 @@ fn function_policy() -> Value {
           "Resource": "arn:aws:scheduler:eu-west-1:1:schedule/jobs-schedules/*" },
         { "Effect": "Allow", "Action": "iam:PassRole", "Resource": SCHEDULER_ROLE,
           "Condition": { "StringEquals": { "iam:PassedToService": "scheduler.amazonaws.com" } } },
+        { "Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:UpdateItem"],
+          "Resource": [table_arn("jobs-gate"), table_arn("jobs-state")] },
     ])
+}
+
+fn table_arn(name: &str) -> String {
+    format!("arn:aws:dynamodb:eu-west-1:1:table/{name}")
+}
+
+fn tables() -> BTreeMap<String, Found<Table>> {
+    let table = |name: &str| Table {
+        arn: table_arn(name),
+        key: vec![("pk".to_owned(), "HASH".to_owned(), "S".to_owned())],
+        ttl: Some("ttl".to_owned()),
+    };
+    ["jobs-gate", "jobs-state"]
+        .map(|name| (name.to_owned(), Found::Here(table(name))))
+        .into()
+}
+
+fn gate_table(facts: &mut Facts) -> &mut Table {
+    let Some(Found::Here(table)) = facts.tables.get_mut("jobs-gate") else {
+        panic!("a healthy worker has it")
+    };
+    table
 }
 
 fn scheduler_policy() -> Value {
@@ -56,6 +82,8 @@ fn healthy() -> Facts {
         ("SCHEDULE_GROUP_NAME", "jobs-schedules"),
         ("FRIGG_SCHEDULE_DLQ_ARN", SCHEDULE_DEAD),
         ("FRIGG_QUEUE_MAX_RECEIVE_COUNT", "3"),
+        ("FRIGG_GATE_TABLE", "jobs-gate"),
+        ("FRIGG_STATE_TABLE", "jobs-state"),
     ];
     Facts {
         region: "eu-west-1".to_owned(),
@@ -98,6 +126,7 @@ fn healthy() -> Facts {
             policies: vec![policy(&scheduler_policy())],
             boundary: None,
         })),
+        tables: tables(),
         gaps: Vec::new(),
     }
 }
@@ -241,6 +270,43 @@ fn each_fault_gives_just_its_finding() {
     use Level::{Fail, Warn};
     type Case = (&'static str, Level, &'static [&'static str], fn(&mut Facts));
     let cases: &[Case] = &[
+        (
+            "tables",
+            Fail,
+            &["jobs-gate of FRIGG_GATE_TABLE does not exist", "create-table"],
+            |f| {
+                f.tables.insert("jobs-gate".to_owned(), Found::Missing);
+            },
+        ),
+        ("tables", Fail, &["jobs-state of FRIGG_STATE_TABLE"], |f| {
+            f.tables.insert("jobs-state".to_owned(), Found::Missing);
+        }),
+        ("tables", Fail, &["only key of jobs-gate is not pk"], |f| {
+            gate_table(f)
+                .key
+                .push(("sk".to_owned(), "RANGE".to_owned(), "S".to_owned()))
+        }),
+        ("tables", Fail, &["only key of jobs-gate is not pk"], |f| {
+            gate_table(f).key[0].2 = "N".to_owned()
+        }),
+        (
+            "tables",
+            Warn,
+            &["jobs-gate has no time to live", "update-time-to-live"],
+            |f| gate_table(f).ttl = None,
+        ),
+        ("tables", Warn, &["jobs-gate has no time to live"], |f| {
+            gate_table(f).ttl = Some("expires".to_owned())
+        }),
+        (
+            "tables",
+            Fail,
+            &["dynamodb:UpdateItem on arn:aws:dynamodb:eu-west-1:1:table/jobs-gate"],
+            |f| {
+                let statements = json!([{ "Effect": "Deny", "Action": "dynamodb:UpdateItem", "Resource": table_arn("jobs-gate") }]);
+                role(&mut f.function_role).policies.push(policy(&statements));
+            },
+        ),
         (
             "mapping",
             Fail,

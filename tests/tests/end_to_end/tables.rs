@@ -1,0 +1,319 @@
+//! The worker's tables: the gate, and the state of processes, against the rules that the fakes in memory follow.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anyhow::Result;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use frigg_tests::emulator::{Emulator, REGION};
+use frigg_worker::core::rate_limit::{Reason, Window};
+use frigg_worker::core::time::{iso, parse_iso};
+use frigg_worker::gate::{Closure, GateStore, Line, Reservation};
+use frigg_worker::run_state::{Mechanism, RunState, State, Status};
+use frigg_worker::testing::{FakeGate, MemoryState};
+use frigg_worker::{Aws, BoxError, Clock, DynamoGate, DynamoState};
+use futures_util::future::join;
+use futures_util::{StreamExt as _, stream};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::support::{self, Outcome};
+
+pub(crate) fn aws(emulator: &Emulator) -> Aws {
+    let credentials = Credentials::new("test", "test", None, None, "frigg-tests");
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .endpoint_url(emulator.endpoint())
+        .region(Region::new(REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(aws_smithy_http_client::Builder::new().build_http());
+    Aws::with_config(config.build())
+}
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(1_790_596_800_000 + ms).expect("a time of our days")
+}
+
+fn closure(ms: i64, window: Option<Window>) -> Closure {
+    Closure {
+        until: at(ms),
+        reason: Reason::Daily,
+        module: Some("crm".to_owned()),
+        window,
+    }
+}
+
+fn asked(line: Line, from: i64, before: i64) -> Reservation {
+    Reservation {
+        line,
+        from: at(from),
+        before: at(before),
+        gap: Duration::from_micros(105_264),
+    }
+}
+
+pub(crate) fn text(error: BoxError) -> anyhow::Error {
+    anyhow::anyhow!("{error}")
+}
+
+#[tokio::test]
+async fn the_gates_table_follows_the_same_rules_as_the_fake() -> Result<()> {
+    let emulator = Emulator::shared().await?;
+    let table = emulator.create_table("rules").await?;
+    let (store, fake) = (DynamoGate::new(aws(emulator), &table), FakeGate::default());
+    let odd = format!("é \"\\\n\u{1}{}", "k".repeat(1_000));
+    let window = Window {
+        limit: NonZeroU32::MIN,
+        per: Duration::from_millis(1_500),
+    };
+    for key in ["hubspot:entity:7", odd.as_str()] {
+        assert_eq!(store.look(key).await.map_err(text)?, Default::default());
+        // Closures that come late, again, and earlier; reservations that begin a line, go on, and find it full.
+        for (step, ms) in [5_000, 4_000, 5_000, 9_000, 0, -3_600_000]
+            .into_iter()
+            .enumerate()
+        {
+            let closure = closure(ms, (step == 1 || step == 3).then_some(window));
+            store.close(key, &closure).await.map_err(text)?;
+            fake.close(key, &closure).await.map_err(text)?;
+            for asked in [
+                asked(Line::Return, ms, ms + 3_600_000),
+                asked(Line::Return, ms, ms + 3_600_000),
+                asked(Line::Call, ms, ms + 100),
+                asked(Line::Call, ms, ms + 100),
+                asked(Line::Call, ms, ms),
+            ] {
+                let (got, want) = (store.reserve(key, &asked).await, fake.reserve(key, &asked).await);
+                assert_eq!(got.map_err(text)?, want.map_err(text)?, "step {step}: {asked:?}");
+            }
+            assert_eq!(
+                store.look(key).await.map_err(text)?,
+                fake.gate(key),
+                "step {step}"
+            );
+        }
+    }
+    let item = emulator.get_item(&table, "hubspot:entity:7").await?;
+    let ttl: i64 = item["ttl"]["N"].as_str().unwrap_or_default().parse()?;
+    assert!(
+        ttl > at(9_000).as_second() + 86_400,
+        "kept for longer than anything waits: {item}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_item_of_another_shape_is_no_entry_and_is_written_over() -> Result<()> {
+    let emulator = Emulator::shared().await?;
+    let table = emulator.create_table("shapes").await?;
+    let item = json!({
+        "pk": { "S": "a" }, "closedUntil": { "S": "tomorrow" }, "nextReturn": { "BOOL": true }, "nextCall": { "L": [] },
+        "reason": { "N": "1" }, "windowLimit": { "N": "-4" }, "windowMs": { "N": "1.5" }, "module": { "M": {} },
+    });
+    emulator.put_item(&table, &item).await?;
+    let store = DynamoGate::new(aws(emulator), &table);
+    assert_eq!(store.look("a").await.map_err(text)?, Default::default());
+    store.close("a", &closure(5_000, None)).await.map_err(text)?;
+    for line in [Line::Return, Line::Call] {
+        let slot = store.reserve("a", &asked(line, 0, 9_000)).await.map_err(text)?;
+        assert_eq!(slot, Some(at(0)));
+    }
+    assert_eq!(store.look("a").await.map_err(text)?.closed_until, Some(at(5_000)));
+
+    let odd = json!({ "pk": { "S": "process#p" }, "status": { "N": "1" }, "retryAt": { "N": "5" } });
+    emulator.put_item(&table, &odd).await?;
+    let states = DynamoState::new(aws(emulator), &table, Clock::from_fn(|| at(0)));
+    assert_eq!(states.state("p").await.map_err(text)?, None);
+    let waiting = state(Status::Waiting, at(5_000));
+    states
+        .record(r#"{"data":{"processId":"p"}}"#, &waiting)
+        .await
+        .map_err(text)?;
+    states
+        .clear(r#"{"data":{"processId":"p"}}"#, "x")
+        .await
+        .map_err(text)?;
+    Ok(())
+}
+
+fn state(status: Status, retry_at: Timestamp) -> State {
+    State {
+        status,
+        mechanism: Mechanism::Delay,
+        retry_at,
+        reason: Reason::Burst,
+        module: Some("hubspot".to_owned()),
+        deferrals: 1,
+        deferral_id: "m-1".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn two_writers_in_the_same_instant_never_leave_the_earlier_time() -> Result<()> {
+    let emulator = Emulator::shared().await?;
+    let table = emulator.create_table("race").await?;
+    let states = DynamoState::new(aws(emulator), &table, Clock::from_fn(|| at(0)));
+    let gate = DynamoGate::new(aws(emulator), &table);
+    let race = |round: i64| {
+        let (states, gate) = (&states, &gate);
+        async move {
+            let body = json!({ "data": { "processId": round } }).to_string();
+            let times = if round % 2 == 0 {
+                (1_000, 2_000)
+            } else {
+                (2_000, 1_000)
+            };
+            let (first, second) = (
+                state(Status::Waiting, at(times.0)),
+                state(Status::Waiting, at(times.1)),
+            );
+            let (a, b) = join(states.record(&body, &first), states.record(&body, &second)).await;
+            a.and(b).map_err(text)?;
+            let stored = states.state(&round.to_string()).await.map_err(text)?;
+            assert_eq!(
+                stored.map(|(state, _)| state.retry_at),
+                Some(at(2_000)),
+                "round {round}"
+            );
+            // The gate's closures and slots, on fewer rounds.
+            if round % 10 == 0 {
+                let key = format!("race:{round}");
+                let (first, second) = (closure(times.0, None), closure(times.1, None));
+                let (a, b) = join(gate.close(&key, &first), gate.close(&key, &second)).await;
+                a.and(b).map_err(text)?;
+                assert_eq!(gate.look(&key).await.map_err(text)?.closed_until, Some(at(2_000)));
+                let asked = asked(Line::Return, 0, 60_000);
+                let slots = join(gate.reserve(&key, &asked), gate.reserve(&key, &asked)).await;
+                let mut slots = [slots.0.map_err(text)?, slots.1.map_err(text)?];
+                slots.sort();
+                assert_eq!(slots, [Some(at(0)), Some(at(0) + Duration::from_micros(105_264))]);
+            }
+            anyhow::Ok(())
+        }
+    };
+    let rounds = stream::iter(0..1_000).map(race).buffer_unordered(20);
+    rounds.collect::<Vec<_>>().await.into_iter().collect()
+}
+
+// ---- Frigg's cases
+
+/// What is asked of a store, beside the port.
+enum Store {
+    Fake(MemoryState),
+    Table(DynamoState),
+}
+
+impl Store {
+    fn port(&self) -> &dyn RunState {
+        match self {
+            Store::Fake(store) => store,
+            Store::Table(store) => store,
+        }
+    }
+
+    async fn stored(&self, process: &str) -> Option<(State, Timestamp)> {
+        match self {
+            Store::Fake(store) => store.state(process),
+            Store::Table(store) => store.state(process).await.expect("the table answers"),
+        }
+    }
+}
+
+fn of_case(value: &Value) -> Option<State> {
+    Some(State {
+        status: Status::from_name(value["status"].as_str()?)?,
+        mechanism: Mechanism::from_name(value["mechanism"].as_str()?)?,
+        retry_at: parse_iso(value["retry_at"].as_str()?)?,
+        reason: Reason::from_name(value["reason"].as_str()?)?,
+        module: value["module"].as_str().map(str::to_owned),
+        deferrals: u32::try_from(value["deferrals"].as_u64()?).ok()?,
+        deferral_id: value["deferral_id"]
+            .as_str()
+            .unwrap_or("another message")
+            .to_owned(),
+    })
+}
+
+/// As Frigg writes it.
+fn written((state, updated_at): &(State, Timestamp)) -> Value {
+    json!({
+        "status": state.status.as_str(), "mechanism": state.mechanism.as_str(), "retryAt": iso(state.retry_at),
+        "reason": state.reason.frigg_name(), "module": state.module, "deferrals": state.deferrals,
+        "deferralId": state.deferral_id, "updatedAt": iso(*updated_at),
+    })
+}
+
+async fn run(case: &Value, process: &str, make: &dyn Fn(Clock) -> Store) -> Result<Outcome, BoxError> {
+    let now = case["now"]
+        .as_str()
+        .and_then(parse_iso)
+        .ok_or("a case without a time")?;
+    let body = json!({ "data": { "processId": process } }).to_string();
+    // What was there before, written an hour ago. The second store sees what the first one wrote.
+    let store = make(Clock::from_fn(move || now - SignedDuration::from_hours(1)));
+    if let Some(before) = of_case(&case["process"]["context"]["rateLimit"]) {
+        store.port().record(&body, &before).await?;
+    }
+    let before = store.stored(process).await;
+    let store = match store {
+        Store::Fake(fake) => Store::Fake(fake.with_clock(Clock::from_fn(move || now))),
+        Store::Table(_) => make(Clock::from_fn(move || now)),
+    };
+    let done = match case["op"].as_str() {
+        Some("record") => {
+            let incoming = of_case(&case["incoming"]).ok_or("a case with a state that cannot be read")?;
+            store.port().record(&body, &incoming).await
+        }
+        _ => store.port().clear(&body, "this message").await,
+    };
+    let after = store.stored(process).await;
+    let expect = &case["expect"];
+    if done.is_err() {
+        return Ok(Outcome::Failed(expect.to_string(), format!("{done:?}")));
+    }
+    if let Some(write) = expect["write"].as_bool()
+        && write != (before != after)
+    {
+        return Ok(Outcome::Failed(
+            expect.to_string(),
+            format!("from {before:?} to {after:?}"),
+        ));
+    }
+    if let Some(expected) = expect.get("stored") {
+        let got = after.as_ref().map_or(Value::Null, written);
+        let fits = match expected {
+            Value::Object(members) => members.iter().all(|(name, value)| {
+                let any = value == "any ISO text" && got[name].as_str().and_then(parse_iso).is_some();
+                any || got[name] == *value
+            }),
+            other => *other == got,
+        };
+        if !fits {
+            return Ok(Outcome::Failed(expected.to_string(), got.to_string()));
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+#[tokio::test]
+async fn cases_run_state() -> Result<()> {
+    let Some(cases) = support::load("frigg/run_state.jsonl") else {
+        return Ok(());
+    };
+    let emulator = Emulator::shared().await?;
+    let table = emulator.create_table("state").await?;
+    for (name, table) in [("run_state", None), ("run_state (DynamoDB)", Some(table))] {
+        let mut score = support::Score::new(name);
+        for (number, case) in cases.iter().enumerate() {
+            let make = |clock: Clock| match &table {
+                None => Store::Fake(MemoryState::new(clock)),
+                Some(table) => Store::Table(DynamoState::new(aws(emulator), table, clock)),
+            };
+            let outcome = run(case, &format!("p-{number}"), &make).await.map_err(text)?;
+            score.add(case, outcome);
+        }
+        assert!(score.print(), "cases {name} failed");
+    }
+    Ok(())
+}
