@@ -10,19 +10,19 @@ use crate::aws::{Aws, encode, xml_texts};
 #[derive(Debug, Args)]
 pub(crate) struct TableArgs {
     /// A stack that was made from infra/template.yaml
-    #[arg(long)]
+    #[arg(long, global = true)]
     stack: Option<String>,
     /// The function: its name or ARN
-    #[arg(long, conflicts_with = "stack")]
+    #[arg(long, global = true, conflicts_with = "stack")]
     function: Option<String>,
     /// The table itself
-    #[arg(long, conflicts_with_all = ["stack", "function"])]
+    #[arg(long, global = true, conflicts_with_all = ["stack", "function"])]
     table: Option<String>,
     /// AWS region; default: AWS_REGION, else the profile's
-    #[arg(long)]
+    #[arg(long, global = true)]
     region: Option<String>,
     /// Profile of the AWS configuration
-    #[arg(long)]
+    #[arg(long, global = true)]
     profile: Option<String>,
 }
 

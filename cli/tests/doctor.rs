@@ -272,7 +272,7 @@ async fn it_looks_at_a_function_and_a_queue_without_a_stack() -> Result<()> {
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert!(
-            text.ends_with("18 right, 0 to think about, 0 to mend\n"),
+            text.ends_with("20 right, 0 to think about, 0 to mend\n"),
             "{text}"
         );
     }
@@ -622,6 +622,8 @@ async fn what_may_not_be_looked_at_is_named_and_the_rest_goes_on() -> Result<()>
     assert_eq!(
         lacks,
         [
+            "dynamodb:DescribeTable",
+            "dynamodb:DescribeTable",
             "scheduler:GetScheduleGroup",
             "iam:GetRole",
             "lambda:GetFunctionRecursionConfig",

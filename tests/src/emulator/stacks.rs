@@ -318,6 +318,14 @@ impl Emulator {
             self.lambda(Method::PUT, &path, Some(body), "set recursion")
                 .await?;
         }
+        let tables = ["GateTable", "StateTable"].map(|output| stack.output(output));
+        if template.contains("TimeToLiveSpecification: { AttributeName: ttl, Enabled: true }") {
+            for table in tables.into_iter().flatten() {
+                let on = json!({ "AttributeName": "ttl", "Enabled": true });
+                let request = json!({ "TableName": table, "TimeToLiveSpecification": on });
+                self.dynamodb("UpdateTimeToLive", &request).await?;
+            }
+        }
         if !spec.variables.is_empty() {
             let path = format!("/2015-03-31/functions/{function}/configuration");
             let configuration = self.lambda(Method::GET, &path, None, "read the function").await?;

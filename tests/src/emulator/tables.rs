@@ -43,7 +43,7 @@ impl Emulator {
         Ok(self.dynamodb("GetItem", &request).await?["Item"].take())
     }
 
-    async fn dynamodb(&self, operation: &str, request: &Value) -> Result<Value> {
+    pub(super) async fn dynamodb(&self, operation: &str, request: &Value) -> Result<Value> {
         let target = format!("DynamoDB_20120810.{operation}");
         let answer = self.api().json("dynamodb", &target, request).await?;
         answer.success(operation)?.json().context("DynamoDB answers JSON")
