@@ -19,7 +19,7 @@ const MAX_VALUES: usize = 100;
 const NONE: &str = "none";
 
 /// What is counted, by name.
-const COUNTS: [&str; 5] = ["Deferred", "Capped", "Halted", "Failed", "Succeeded"];
+const COUNTS: [&str; 6] = ["Deferred", "Capped", "Halted", "Failed", "Succeeded", "Gated"];
 
 tokio::task_local! {
     static COLLECTED: Mutex<Figures>;
@@ -58,6 +58,7 @@ pub(crate) fn count(event: &str, mechanism: Option<&str>, module: Option<&str>, 
         "record_halted" | "record_dead_lettered" => 2,
         "record_failed" | "record_lost_rate_limited" => 3,
         "record_succeeded" => 4,
+        "record_gated" => 5,
         _ => return,
     };
     let (mechanism, module) = (mechanism.unwrap_or(NONE), module.unwrap_or(NONE));
@@ -210,6 +211,7 @@ mod tests {
             ("record_halted", false, "Halted"),
             ("record_dead_lettered", false, "Halted"),
             ("record_succeeded", false, "Succeeded"),
+            ("record_gated", false, "Gated"),
         ] {
             let lines = collected(|| count(event, None, None, capped)).await;
             assert_eq!(lines.len(), 1, "{event}");
