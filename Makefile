@@ -29,7 +29,7 @@ herd: ## 20 workers and 600 messages on 10 calls a second, in five modes: the ta
 
 .PHONY: test
 test: ## Every test; the emulators are started and stopped by the tests
-	$(CARGO) test --workspace --all-features
+	@tests/run
 
 .PHONY: lint
 lint: ## Formatting, clippy and the docs, warnings being errors

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderName, Request, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -97,12 +97,56 @@ struct Hold {
     released: oneshot::Receiver<()>,
 }
 
-#[derive(Debug, Default)]
+/// What can go wrong with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// The connection ends before the emulator has seen it.
+    Drop,
+    /// It took effect, and the connection ends before the answer.
+    Reset,
+    /// It comes late.
+    Delay,
+    /// 500, without an effect.
+    Error,
+    /// 503 though it took effect.
+    ErrorAfter,
+    /// It is throttled.
+    Throttle,
+}
+
+impl Fault {
+    /// Every one.
+    pub const ALL: [Fault; 6] = [
+        Fault::Drop,
+        Fault::Reset,
+        Fault::Delay,
+        Fault::Error,
+        Fault::ErrorAfter,
+        Fault::Throttle,
+    ];
+}
+
+/// Which call shall go wrong, and how; asked for every call, by its operation.
+type Weather = Box<dyn Fn(&str) -> Option<Fault> + Send>;
+
+#[derive(Default)]
 struct State {
     calls: Vec<Call>,
     holds: Vec<Hold>,
     refused: usize,
+    weather: Option<Weather>,
 }
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("calls", &self.calls.len())
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
+}
+
+const DELAY: Duration = Duration::from_millis(1500);
 
 #[derive(Debug)]
 struct Shared {
@@ -200,6 +244,11 @@ impl Proxy {
         }
     }
 
+    /// Lets calls go wrong: `weather` is asked for each, by its operation.
+    pub fn disturb(&self, weather: impl Fn(&str) -> Option<Fault> + Send + 'static) {
+        self.shared.state().weather = Some(Box::new(weather));
+    }
+
     /// Cuts every connection, and each new one, until [`mend`](Self::mend).
     pub fn cut(&self) {
         self.shared.open.send_replace(false);
@@ -269,11 +318,23 @@ impl Shared {
         };
         let trace = head.headers.get("x-amzn-trace-id");
         let trace = trace.and_then(|trace| trace.to_str().ok()).map(str::to_owned);
-        let mut hold = {
+        let (mut hold, fault) = {
             let mut state = self.state();
             let place = state.holds.iter().position(|hold| hold.operation == operation);
-            place.map(|place| state.holds.remove(place))
+            let fault = state.weather.as_ref().and_then(|weather| weather(&operation));
+            (place.map(|place| state.holds.remove(place)), fault)
         };
+        match fault {
+            Some(Fault::Drop) => return Err(Cut),
+            Some(Fault::Delay) => tokio::time::sleep(DELAY).await,
+            Some(Fault::Error) => {
+                return Ok(refuse(StatusCode::INTERNAL_SERVER_ERROR, "InternalFailure"));
+            }
+            Some(Fault::Throttle) => {
+                return Ok(refuse(StatusCode::TOO_MANY_REQUESTS, "ThrottlingException"));
+            }
+            Some(Fault::Reset | Fault::ErrorAfter) | None => {}
+        }
 
         if hold.as_ref().is_some_and(|hold| hold.moment == Moment::Before)
             && let Some(hold) = hold.take()
@@ -298,6 +359,13 @@ impl Shared {
         if let Some(hold) = hold {
             hold.wait().await?;
         }
+        match fault {
+            Some(Fault::Reset) => return Err(Cut),
+            Some(Fault::ErrorAfter) => {
+                return Ok(refuse(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"));
+            }
+            _ => {}
+        }
         Ok(respond(status, headers, answered))
     }
 }
@@ -307,6 +375,18 @@ impl Hold {
         let _ = self.reached.send(());
         self.released.await.map_err(|_| Cut)
     }
+}
+
+/// An error as AWS's JSON services spell it.
+fn refuse(status: StatusCode, code: &'static str) -> Response<Body> {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-amzn-errortype", HeaderValue::from_static(code));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/x-amz-json-1.0"),
+    );
+    let body = format!(r#"{{"__type":"{code}","message":"the proxy's own"}}"#);
+    respond(status, headers, Bytes::from(body))
 }
 
 fn respond(status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {

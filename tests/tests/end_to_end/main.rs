@@ -9,6 +9,7 @@
 
 mod crash;
 mod examples;
+mod faults;
 mod herd;
 mod http_worker;
 mod mixed;
