@@ -6,14 +6,16 @@ use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use frigg_worker::core::scope::Scope;
 use frigg_worker::testing::FakeSqs;
 use frigg_worker::{Clock, HandlerError, Job, RateLimited, Worker, handler_fn};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 /// A test that waits longer than this for the process has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,14 +32,17 @@ struct Function {
 }
 
 impl Function {
-    /// Starts the worker and offers it these events, one after the other, each with so much time.
+    /// Starts the worker and offers it these events, one after the other: the n-th with `n` times so much time.
     fn start(events: &[Value], time: Duration, log: &str) -> Function {
+        Function::start_with(events, time, log, &[])
+    }
+
+    fn start_with(events: &[Value], time: Duration, log: &str, variables: &[(&str, &str)]) -> Function {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (posts, posted) = channel();
-        let events = Arc::new(Mutex::new(
-            events.iter().map(Value::to_string).collect::<Vec<_>>(),
-        ));
+        let events = (1..).zip(events.iter().map(Value::to_string));
+        let events = Arc::new(Mutex::new(events.collect::<Vec<_>>()));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (events, posts) = (Arc::clone(&events), posts.clone());
@@ -53,6 +58,7 @@ impl Function {
             .env("AWS_LAMBDA_LOG_STREAM_NAME", "stream")
             .env("AWS_REGION", "eu-west-1")
             .env("RUST_LOG", log)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -124,7 +130,11 @@ enum What {
     Error,
     Panic,
     Limited,
+    /// Waits for three others, then tells what it knows of its invocation.
+    Meet,
 }
+
+static MEETING: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(4));
 
 async fn obey(job: Job<Order>) -> Result<(), HandlerError> {
     tokio::time::sleep(Duration::from_millis(job.message.after_ms)).await;
@@ -132,6 +142,12 @@ async fn obey(job: Job<Order>) -> Result<(), HandlerError> {
         What::Ok => Ok(()),
         What::Error => Err("told to fail".into()),
         What::Panic => panic!("told to panic"),
+        What::Meet => {
+            MEETING.wait().await;
+            let left = Scope::current().time_left(Clock::system().now());
+            tracing::info!(eventName = "app.met", left = left.unwrap_or_default().as_secs());
+            Ok(())
+        }
         What::Limited => Err(RateLimited::after(Clock::system().now(), Duration::from_secs(30)).into()),
     }
 }
@@ -142,7 +158,7 @@ fn log_lines(out: impl Read) -> Vec<String> {
     lines.filter(|line| line.starts_with('{')).collect()
 }
 
-fn serve(stream: TcpStream, events: &Mutex<Vec<String>>, time: Duration, posts: &Sender<Posted>) {
+fn serve(stream: TcpStream, events: &Mutex<Vec<(u32, String)>>, time: Duration, posts: &Sender<Posted>) {
     let mut reader = BufReader::new(stream);
     while let Some((method, path, body)) = read_request(&mut reader) {
         let answer = if method == "GET" {
@@ -151,14 +167,14 @@ fn serve(stream: TcpStream, events: &Mutex<Vec<String>>, time: Duration, posts: 
                 (!events.is_empty()).then(|| events.remove(0))
             };
             // There is no more work: Lambda freezes the process in this call.
-            let Some(event) = event else {
+            let Some((number, event)) = event else {
                 let _ = reader.read(&mut [0]);
                 return;
             };
-            let deadline = Clock::system().now() + time;
+            let deadline = Clock::system().now() + time * number;
             format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-                 lambda-runtime-aws-request-id: request-1\r\nlambda-runtime-deadline-ms: {}\r\n\
+                 lambda-runtime-aws-request-id: request-{number}\r\nlambda-runtime-deadline-ms: {}\r\n\
                  lambda-runtime-invoked-function-arn: arn:aws:lambda:eu-west-1:111111111111:function:obedient\r\n\r\n{event}",
                 event.len(),
                 deadline.as_millisecond(),
@@ -334,6 +350,41 @@ fn batch_06() {
         (&json!("m2"), &json!("Panic"))
     );
     assert_eq!(line["error"]["message"], "the handler panicked: told to panic");
+}
+
+/// Lambda Managed Instances: the invocations that one process serves at the same time.
+#[test]
+fn invocations_at_once_share_no_line_and_no_deadline() {
+    let of = |ids: [&str; 2]| event(ids.map(|id| record(json!(id), json!({ "id": 1, "what": "meet" }))));
+    let variables = [("AWS_LAMBDA_MAX_CONCURRENCY", "2")];
+    // One after the other, they would wait for each other until their deadlines.
+    let function = Function::start_with(&[of(["a1", "a2"]), of(["b1", "b2"])], MINUTE, "debug", &variables);
+    assert_eq!([function.next(), function.next()], [failed(&[]), failed(&[])]);
+    let lines: Vec<Value> = function
+        .end()
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for (id, request, left) in [
+        ("a1", "request-1", 0..60),
+        ("a2", "request-1", 0..60),
+        ("b1", "request-2", 60..120),
+        ("b2", "request-2", 60..120),
+    ] {
+        let own: Vec<&Value> = lines.iter().filter(|line| line["messageId"] == id).collect();
+        let named = |name: &str| own.iter().filter(|line| line["eventName"] == name).count();
+        assert_eq!(
+            (named("app.met"), named("frigg.worker.record_succeeded")),
+            (1, 1),
+            "{id}: {lines:?}"
+        );
+        assert!(
+            own.iter().all(|line| line["requestId"] == request),
+            "{id}: {own:?}"
+        );
+        let met = own.iter().find(|line| line["eventName"] == "app.met").unwrap();
+        assert!(left.contains(&met["left"].as_u64().unwrap()), "{met}");
+    }
 }
 
 #[test]
