@@ -99,18 +99,24 @@ impl Held {
 impl Pacing {
     pub(crate) fn new(policy: &Policy) -> Self {
         let own = policy.parsers();
-        let parsers = [Parser::Buckets, Parser::ResetHeaders, Parser::Ietf];
+        let windows: Vec<NamedWindow> = policy
+            .windows()
+            .iter()
+            .filter(|window| window.limit.is_some())
+            .copied()
+            .collect();
+        let parsers: &[Parser] = match own.contains(&Parser::Buckets) && windows.is_empty() {
+            // Without a known limit it only matters when nothing is left, and this one knows every spelling of that.
+            true => &[Parser::Buckets],
+            false => &[Parser::Buckets, Parser::ResetHeaders, Parser::Ietf],
+        };
         Pacing {
-            windows: policy
-                .windows()
-                .iter()
-                .filter(|window| window.limit.is_some())
-                .copied()
-                .collect(),
+            windows,
             max_concurrency: policy.max_concurrency().map(|calls| calls.get()),
             // Those that the policy believes; ours for all spellings believes every one.
             parsers: parsers
-                .into_iter()
+                .iter()
+                .copied()
                 .filter(|parser| own.contains(parser) || own.contains(&Parser::Buckets))
                 .collect(),
             buckets: Mutex::default(),
