@@ -252,6 +252,27 @@ async fn what_an_answer_says_is_left_is_believed() {
 }
 
 #[tokio::test]
+async fn without_a_known_limit_nothing_left_is_believed_in_every_spelling() {
+    for (remaining, reset) in [
+        ("x-ratelimit-remaining", "x-ratelimit-reset"),
+        ("ratelimit-remaining", "ratelimit-reset"),
+        ("x-rate-limit-remaining", "x-rate-limit-reset"),
+    ] {
+        let clock = VirtualClock::new(noon());
+        let server = Server::start(move |_| Reply::status(200).with(remaining, "0").with(reset, "20"));
+        let requester = requester(&server, &clock, Policy::new())
+            .pacing(true)
+            .build()
+            .unwrap();
+        for _ in 0..2 {
+            requester.get("/").send().await.unwrap();
+        }
+        let waited = clock.now().duration_since(noon()).as_secs();
+        assert_eq!(waited, 20, "{remaining}");
+    }
+}
+
+#[tokio::test]
 async fn scopes_do_not_share_and_clones_do() {
     let clock = VirtualClock::new(noon());
     let provider = Provider::start(&clock, 1_000, PER);
