@@ -1,0 +1,72 @@
+//! Visibility extensions, ten in a call.
+
+use frigg_core::deferral::Tier;
+use frigg_core::delivery::QueueArn;
+
+use crate::book::Book;
+use crate::effects::calls::{Entry, answers, fail_all};
+use crate::effects::{Done, Effects, Outcome, Pending};
+use crate::ports::{CallError, CallErrorKind, VisibilityRequest};
+
+impl Effects {
+    /// One `ChangeMessageVisibilityBatch` per ten records.
+    pub(super) async fn hide(&self, all: Vec<(Pending, Tier)>, book: &Book) {
+        let entries = all.into_iter().map(|(one, tier)| {
+            let Tier::Visibility { seconds } = tier else {
+                unreachable!("grouped by tier")
+            };
+            let receipt_handle = one.record.receipt_handle.clone().unwrap_or_default();
+            Entry {
+                one,
+                tier,
+                request: VisibilityRequest {
+                    receipt_handle,
+                    seconds,
+                },
+            }
+        });
+        self.by_queue(
+            entries,
+            |_| 0,
+            |queue, chunk| async move {
+                book.hand_over(chunk.iter().map(|entry| entry.one.record.index))
+                    .await;
+                self.settle(self.hide_chunk(queue, chunk).await, book).await;
+            },
+        )
+        .await;
+    }
+
+    async fn hide_chunk(&self, queue: QueueArn, chunk: Vec<Entry<VisibilityRequest>>) -> Vec<Outcome> {
+        let url = match self.queues.url(&*self.sqs, &queue).await {
+            Ok(url) => url,
+            Err(error) => return fail_all(chunk, &error),
+        };
+        let (requests, rest): (Vec<_>, Vec<_>) = chunk.into_iter().map(Entry::split).unzip();
+        let results = match self.sqs.change_visibility_batch(&url, &requests).await {
+            Ok(results) => results,
+            Err(error) => vec![Err(error); requests.len()],
+        };
+        let seconds = requests.iter().map(|request| request.seconds);
+        answers(
+            rest,
+            results
+                .into_iter()
+                .zip(seconds)
+                .map(|(result, s)| result.map(|()| Done::Visibility(s))),
+        )
+    }
+}
+
+impl Pending {
+    /// SQS counts its 12 h from the receive, which nobody tells. On a FIFO queue, where there is no other way, an
+    /// extension that passes them is tried once more with half the time.
+    pub(super) fn shorter_visibility(&self, failed: Tier, error: &CallError) -> Option<u32> {
+        let Tier::Visibility { seconds } = failed else {
+            return None;
+        };
+        let too_long = error.kind == CallErrorKind::Refused && error.message.contains("43200");
+        let again = too_long && self.record.delivery.is_fifo() && self.max_visibility.is_none();
+        again.then_some(seconds / 2)
+    }
+}
