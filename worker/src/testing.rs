@@ -86,12 +86,30 @@ pub enum Call {
 }
 
 type Fault = dyn Fn(&Call, usize) -> Option<CallError> + Send + Sync;
+type Time = dyn Fn(&Call) -> Duration + Send + Sync;
 
-/// Remembers calls and fails those that it is told to. Shared by clones.
+/// Remembers calls, fails those that it is told to, and lets them take their time. Shared by clones.
 #[derive(Clone, Default)]
 pub struct Calls {
     made: Arc<Mutex<Vec<Call>>>,
     fault: Arc<Mutex<Option<Box<Fault>>>>,
+    time: Arc<Mutex<Option<Box<Time>>>>,
+    under_way: Arc<Mutex<UnderWay>>,
+}
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    now: usize,
+    most: usize,
+}
+
+/// Ends when it is dropped, as a call does that is given up.
+struct Turn<'c>(&'c Calls);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.under_way).now -= 1;
+    }
 }
 
 impl Calls {
@@ -106,7 +124,32 @@ impl Calls {
         *lock(&self.fault) = Some(Box::new(fault));
     }
 
-    fn make(&self, call: &Call, entry: usize) -> Result<(), CallError> {
+    /// Lets calls take so long; they have their effect, and are made, at the end of it.
+    pub fn take(&self, time: impl Fn(&Call) -> Duration + Send + Sync + 'static) {
+        *lock(&self.time) = Some(Box::new(time));
+    }
+
+    /// How many calls were under way at once, at most.
+    pub fn most_at_once(&self) -> usize {
+        lock(&self.under_way).most
+    }
+
+    async fn pass_time(&self, call: &Call) {
+        let time = lock(&self.time).as_ref().map(|time| time(call));
+        let Some(time) = time.filter(|time| !time.is_zero()) else {
+            return;
+        };
+        {
+            let mut under_way = lock(&self.under_way);
+            under_way.now += 1;
+            under_way.most = under_way.most.max(under_way.now);
+        }
+        let _turn = Turn(self);
+        sleep(time).await;
+    }
+
+    async fn make(&self, call: &Call, entry: usize) -> Result<(), CallError> {
+        self.pass_time(call).await;
         lock(&self.made).push(call.clone());
         self.ask(call, entry)
     }
@@ -118,8 +161,8 @@ impl Calls {
             .map_or(Ok(()), Err)
     }
 
-    fn make_batch(&self, call: &Call, entries: usize) -> BatchResult {
-        self.make(call, usize::MAX)?;
+    async fn make_batch(&self, call: &Call, entries: usize) -> BatchResult {
+        self.make(call, usize::MAX).await?;
         Ok((0..entries).map(|entry| self.ask(call, entry)).collect())
     }
 
@@ -212,6 +255,7 @@ impl Sqs for FakeSqs {
             let url = format!("https://sqs.{region}.amazonaws.com/{}/{name}", queue.account());
             self.calls
                 .make(&Call::QueueUrl { name, owner, region }, 0)
+                .await
                 .map(|()| url)
         })
     }
@@ -220,6 +264,7 @@ impl Sqs for FakeSqs {
         Box::pin(async {
             self.calls
                 .make(&Call::QueueAttributes, 0)
+                .await
                 .map(|()| lock(&self.attributes).clone())
         })
     }
@@ -233,13 +278,14 @@ impl Sqs for FakeSqs {
         Box::pin(async move {
             self.calls
                 .make(&call, 0)
+                .await
                 .map(|()| "delayed-message-id".to_owned())
         })
     }
 
     fn send_batch<'a>(&'a self, url: &'a str, messages: &'a [SendRequest]) -> BoxFuture<'a, BatchResult> {
         let call = Call::SendBatch(url.to_owned(), messages.to_vec());
-        Box::pin(async move { self.calls.make_batch(&call, messages.len()) })
+        Box::pin(async move { self.calls.make_batch(&call, messages.len()).await })
     }
 
     fn change_visibility_batch<'a>(
@@ -248,7 +294,7 @@ impl Sqs for FakeSqs {
         changes: &'a [VisibilityRequest],
     ) -> BoxFuture<'a, BatchResult> {
         let call = Call::ChangeVisibilityBatch(url.to_owned(), changes.to_vec());
-        Box::pin(async move { self.calls.make_batch(&call, changes.len()) })
+        Box::pin(async move { self.calls.make_batch(&call, changes.len()).await })
     }
 
     fn receive<'a>(
@@ -258,7 +304,7 @@ impl Sqs for FakeSqs {
         _: Duration,
     ) -> BoxFuture<'a, Result<Vec<SqsMessage>, CallError>> {
         Box::pin(async move {
-            self.calls.make(&Call::Receive { max_messages }, 0)?;
+            self.calls.make(&Call::Receive { max_messages }, 0).await?;
             let next = lock(&self.receives).pop_front();
             match next {
                 Some(receive) => {
@@ -272,7 +318,7 @@ impl Sqs for FakeSqs {
 
     fn delete_batch<'a>(&'a self, _: &'a str, receipt_handles: &'a [String]) -> BoxFuture<'a, BatchResult> {
         let call = Call::DeleteBatch(receipt_handles.to_vec());
-        Box::pin(async move { self.calls.make_batch(&call, receipt_handles.len()) })
+        Box::pin(async move { self.calls.make_batch(&call, receipt_handles.len()).await })
     }
 }
 
@@ -287,6 +333,7 @@ impl Scheduler for FakeScheduler {
     fn create<'a>(&'a self, request: &'a ScheduleRequest) -> BoxFuture<'a, Result<(), CallError>> {
         let call = Call::CreateSchedule(request.clone());
         Box::pin(async move {
+            self.calls.pass_time(&call).await;
             self.calls.ask(&call, 0)?;
             let taken = self
                 .calls
@@ -308,7 +355,7 @@ impl Scheduler for FakeScheduler {
     fn is_same<'a>(&'a self, request: &'a ScheduleRequest) -> BoxFuture<'a, Result<bool, CallError>> {
         let call = Call::GetSchedule(request.name.clone());
         Box::pin(async move {
-            self.calls.make(&call, 0)?;
+            self.calls.make(&call, 0).await?;
             let first = self
                 .calls
                 .schedules()

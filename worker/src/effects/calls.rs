@@ -6,6 +6,7 @@ use frigg_core::deferral::Tier;
 use frigg_core::delivery::QueueArn;
 use futures_util::{StreamExt as _, stream};
 
+use crate::book::Book;
 use crate::effects::{AT_ONCE, Done, Effects, Outcome, Pending};
 use crate::groups::ENTRIES;
 use crate::ports::{CallError, CallErrorKind};
@@ -60,6 +61,30 @@ impl Effects {
             .for_each_concurrent(AT_ONCE, |(queue, chunk)| call(queue, chunk))
             .await;
     }
+
+    /// Entries whose call was refused as a whole, each in a call of its own: in this group's turn, and in those that are
+    /// free now. It waits for no turn: who waits for another one while holding one may wait for ever.
+    pub(super) async fn one_by_one(
+        &self,
+        calls: impl Iterator<Item = impl Future<Output = Outcome>>,
+        book: &Book,
+    ) {
+        let calls: Vec<_> = calls.collect();
+        let free = self.calls.available_permits().min(calls.len() - 1);
+        let turns = self.calls.try_acquire_many(u32::try_from(free).unwrap_or(0)).ok();
+        let at_once = 1 + turns.as_ref().map_or(0, |turns| turns.num_permits());
+        stream::iter(calls)
+            .buffer_unordered(at_once)
+            // Those that fail together go on together, in one call.
+            .ready_chunks(ENTRIES)
+            .for_each_concurrent(None, |outcomes| self.settle(outcomes, book))
+            .await;
+    }
+}
+
+/// The call is refused for the fault of one of its entries, or for their sum.
+pub(super) fn may_be_one_entrys(error: &CallError, entries: usize) -> bool {
+    entries > 1 && matches!(error.kind, CallErrorKind::Refused | CallErrorKind::HandleLost)
 }
 
 /// The runtime's own refusal, without a call.
@@ -74,22 +99,20 @@ pub(super) fn fail_all<R>(entries: Vec<Entry<R>>, error: &CallError) -> Vec<Outc
         .collect()
 }
 
-/// Joins entries with their results. One without a result is not confirmed, so it failed.
+/// Joins entries with their results.
 pub(super) fn answers(
     entries: Vec<(Pending, Tier)>,
     results: impl Iterator<Item = Result<Done, CallError>>,
 ) -> Vec<Outcome> {
-    let missing = || {
-        Err(CallError::new(
-            CallErrorKind::Unavailable,
-            None,
-            "the answer has no result for the entry",
-        ))
-    };
     let results = results.map(Some).chain(std::iter::repeat_with(|| None));
+    let entries = entries.into_iter().zip(results);
     entries
-        .into_iter()
-        .zip(results)
-        .map(|((one, tier), r)| (one, tier, r.unwrap_or_else(missing)))
+        .map(|((one, tier), result)| (one, tier, result.unwrap_or_else(no_result)))
         .collect()
+}
+
+/// An entry without a result is not confirmed, so it failed.
+pub(super) fn no_result<T>() -> Result<T, CallError> {
+    let text = "the answer has no result for the entry";
+    Err(CallError::new(CallErrorKind::Unavailable, None, text))
 }

@@ -1,11 +1,13 @@
 //! Visibility extensions, ten in a call.
 
+use std::slice;
+
 use frigg_core::deferral::Tier;
 use frigg_core::delivery::QueueArn;
 
 use crate::book::Book;
-use crate::effects::calls::{Entry, answers, fail_all};
-use crate::effects::{Done, Effects, Outcome, Pending};
+use crate::effects::calls::{Entry, answers, fail_all, may_be_one_entrys, no_result};
+use crate::effects::{Done, Effects, Pending};
 use crate::ports::{CallError, CallErrorKind, VisibilityRequest};
 
 impl Effects {
@@ -31,30 +33,36 @@ impl Effects {
             |queue, chunk| async move {
                 book.hand_over(chunk.iter().map(|entry| entry.one.record.index))
                     .await;
-                self.settle(self.hide_chunk(queue, chunk).await, book).await;
+                self.hide_chunk(queue, chunk, book).await;
             },
         )
         .await;
     }
 
-    async fn hide_chunk(&self, queue: QueueArn, chunk: Vec<Entry<VisibilityRequest>>) -> Vec<Outcome> {
+    async fn hide_chunk(&self, queue: QueueArn, chunk: Vec<Entry<VisibilityRequest>>, book: &Book) {
         let url = match self.queues.url(&*self.sqs, &queue).await {
             Ok(url) => url,
-            Err(error) => return fail_all(chunk, &error),
+            Err(error) => return self.settle(fail_all(chunk, &error), book).await,
         };
         let (requests, rest): (Vec<_>, Vec<_>) = chunk.into_iter().map(Entry::split).unzip();
+        let done = |request: &VisibilityRequest| Done::Visibility(request.seconds);
         let results = match self.sqs.change_visibility_batch(&url, &requests).await {
             Ok(results) => results,
+            Err(error) if may_be_one_entrys(&error, requests.len()) => {
+                let calls = requests.iter().zip(rest).map(async |(request, (one, tier))| {
+                    let alone = self.sqs.change_visibility_batch(&url, slice::from_ref(request));
+                    let result = alone
+                        .await
+                        .and_then(|results| results.into_iter().next().unwrap_or_else(no_result));
+                    (one, tier, result.map(|()| done(request)))
+                });
+                return self.one_by_one(calls, book).await;
+            }
             Err(error) => vec![Err(error); requests.len()],
         };
-        let seconds = requests.iter().map(|request| request.seconds);
-        answers(
-            rest,
-            results
-                .into_iter()
-                .zip(seconds)
-                .map(|(result, s)| result.map(|()| Done::Visibility(s))),
-        )
+        let results = results.into_iter().zip(&requests);
+        let results = results.map(|(result, request)| result.map(|()| done(request)));
+        self.settle(answers(rest, results), book).await;
     }
 }
 

@@ -32,7 +32,7 @@ use crate::warnings::Warnings;
 
 pub(crate) use pending::Pending;
 
-/// State writes, and single sends of a refused batch, that are under way at once.
+/// State writes, and calls of one group, that are under way at once.
 const AT_ONCE: usize = 8;
 
 /// How a record was put back.

@@ -2,12 +2,11 @@
 
 use frigg_core::deferral::Tier;
 use frigg_core::delivery::QueueArn;
-use futures_util::{StreamExt as _, stream};
 
 use crate::book::Book;
-use crate::effects::calls::{Entry, MAX_BYTES, answers, fail_all};
-use crate::effects::{AT_ONCE, Done, Effects, Outcome, Pending};
-use crate::ports::{CallErrorKind, SendRequest};
+use crate::effects::calls::{Entry, MAX_BYTES, answers, fail_all, may_be_one_entrys};
+use crate::effects::{Done, Effects, Pending};
+use crate::ports::SendRequest;
 
 impl Effects {
     /// One `SendMessageBatch` per ten copies.
@@ -20,38 +19,32 @@ impl Effects {
             Entry { one, tier, request }
         });
         self.by_queue(entries, SendRequest::bytes, |queue, chunk| async move {
-            self.settle(self.send_chunk(queue, chunk).await, book).await;
+            self.send_chunk(queue, chunk, book).await;
         })
         .await;
     }
 
-    async fn send_chunk(&self, queue: QueueArn, chunk: Vec<Entry<SendRequest>>) -> Vec<Outcome> {
+    async fn send_chunk(&self, queue: QueueArn, chunk: Vec<Entry<SendRequest>>, book: &Book) {
         let url = match self.queues.url(&*self.sqs, &queue).await {
             Ok(url) => url,
-            Err(error) => return fail_all(chunk, &error),
+            Err(error) => return self.settle(fail_all(chunk, &error), book).await,
         };
         let (requests, rest): (Vec<_>, Vec<_>) = chunk.into_iter().map(Entry::split).unzip();
+        let done = |request: &SendRequest| Done::Delay(request.delay_seconds);
         let results = match self.sqs.send_batch(&url, &requests).await {
             Ok(results) => results,
-            // The call is refused as a whole for one entry's fault, or for their sum: try them one by one.
-            Err(error) if error.kind == CallErrorKind::Refused && requests.len() > 1 => {
-                let calls = requests.iter().map(|request| self.sqs.send(&url, request));
-                let sent: Vec<_> = stream::iter(calls.collect::<Vec<_>>())
-                    .buffered(AT_ONCE)
-                    .collect()
-                    .await;
-                sent.into_iter().map(|result| result.map(drop)).collect()
+            Err(error) if may_be_one_entrys(&error, requests.len()) => {
+                let calls = requests.iter().zip(rest).map(async |(request, (one, tier))| {
+                    let result = self.sqs.send(&url, request).await;
+                    (one, tier, result.map(|_| done(request)))
+                });
+                return self.one_by_one(calls, book).await;
             }
             Err(error) => vec![Err(error); requests.len()],
         };
-        let delays = requests.iter().map(|request| request.delay_seconds);
-        answers(
-            rest,
-            results
-                .into_iter()
-                .zip(delays)
-                .map(|(result, delay)| result.map(|()| Done::Delay(delay))),
-        )
+        let results = results.into_iter().zip(&requests);
+        let results = results.map(|(result, request)| result.map(|()| done(request)));
+        self.settle(answers(rest, results), book).await;
     }
 
     /// What the queue takes, in bytes, as far as it told.
