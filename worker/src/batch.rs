@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use frigg_core::deferral::{Decision, Deferral, Failure, Refusal, Tier, plan, pla
 use frigg_core::delivery::{Delivery, TimeLeft};
 use frigg_core::rate_limit::Limit;
 use frigg_core::scope::Scope;
-use futures_util::future::ready;
+use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{Instrument as _, Level};
 
@@ -63,16 +65,6 @@ enum Handled {
     Defer(Box<Pending>),
 }
 
-/// What happens in a batch.
-enum Step {
-    /// A lane's records are handled; these are to be put back.
-    Lane(Vec<Pending>),
-    /// The time for handlers is over.
-    HandlersOver,
-    /// All lanes are through.
-    Over,
-}
-
 impl<C: Consumer> Pipe<C> {
     /// Handles a batch and answers for each of its records, before `deadline`.
     ///
@@ -99,36 +91,39 @@ impl<C: Consumer> Pipe<C> {
         let (handlers_end, batch_end) = ends(deadline);
         let time_left = TimeLeft::new(move || handlers_end.saturating_duration_since(Instant::now()));
         let asked = Arc::default();
+        let (back, mut given_back) = mpsc::unbounded_channel();
         let run = Run {
             handlers_end,
             time_left,
             book,
             asked: &asked,
+            back,
         };
+        let lanes = stream::iter(lanes::<C>(messages)).map(|lane| self.run_lane(lane, &run));
         // Handlers go on whatever the calls do: the calls wait for each other, never the handlers for a call.
-        let (mut groups, mut late) = (Groups::default(), false);
-        let lanes = stream::iter(lanes::<C>(messages))
-            .map(|lane| self.run_lane(lane, &run))
-            .buffer_unordered(self.concurrency)
-            .map(Step::Lane)
-            .chain(stream::iter([Step::Over]));
-        // Then they wait for no company any more: a record whose own call hangs holds no other one back.
-        let handlers_over = stream::once(sleep_until(handlers_end)).map(|()| Step::HandlersOver);
-        let work = stream::select(lanes, handlers_over)
-            .take_while(|step| ready(!matches!(step, Step::Over)))
-            .chain(stream::iter([Step::Over]))
-            .flat_map(|step| {
-                late |= !matches!(step, Step::Lane(_));
-                let mut ready: Vec<_> = match step {
-                    Step::Lane(put_back) => put_back.into_iter().filter_map(|one| groups.add(one)).collect(),
-                    Step::HandlersOver | Step::Over => Vec::new(),
-                };
-                if late {
-                    ready.extend(groups.rest());
+        let work = async {
+            let mut lanes = pin!(lanes.buffer_unordered(self.concurrency));
+            let (mut groups, mut calls, mut through) = (Groups::default(), FuturesUnordered::new(), false);
+            loop {
+                let now = Instant::now();
+                // No company comes any more; or it would be waited for at the cost of what a call may take.
+                let late = through || now >= handlers_end;
+                let leaving = groups.leaving(now, late);
+                calls.extend(leaving.map(|group| self.effects.put_back(group, book)));
+                if through && given_back.is_empty() && calls.is_empty() {
+                    break;
                 }
-                stream::iter(ready)
-            })
-            .for_each_concurrent(None, |group| self.effects.put_back(group, book));
+                let leave_at = groups.leave_at().map(|at| at.min(handlers_end));
+                tokio::select! {
+                    // Without chance: a simulation tells the same story twice.
+                    biased;
+                    Some(()) = calls.next() => {}
+                    Some(one) = given_back.recv() => groups.add(*one, Instant::now()),
+                    lane = lanes.next(), if !through => through = lane.is_none(),
+                    () = sleep_until(leave_at.unwrap_or(now)), if leave_at.is_some() => {}
+                }
+            }
+        };
         let ended = timeout_at(batch_end, work).await.is_ok();
         let verdicts = book.verdicts();
         if !ended {
@@ -138,15 +133,14 @@ impl<C: Consumer> Pipe<C> {
     }
 
     /// Handles a lane's records, decides about those that end here, and gives back those that are put back.
-    async fn run_lane(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_>) -> Vec<Pending> {
-        let mut put_back = Vec::new();
+    async fn run_lane(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_>) {
         if C::WHOLE_BATCH {
             let records = lane
                 .into_iter()
                 .map(|(index, message)| self.open(index, message, run))
                 .collect();
-            self.handle(records, run, &mut put_back).await;
-            return put_back;
+            self.handle(records, run).await;
+            return;
         }
         let mut held = false;
         for (index, message) in lane {
@@ -162,10 +156,9 @@ impl<C: Consumer> Pipe<C> {
                 continue;
             }
             let stops_group = record.delivery.is_fifo() && !self.effects.options.is_frigg();
-            let acked = self.handle(vec![record], run, &mut put_back).await;
+            let acked = self.handle(vec![record], run).await;
             held = stops_group && !acked;
         }
-        put_back
     }
 
     fn open(&self, index: usize, message: SqsMessage, run: &Run<'_>) -> Record {
@@ -182,7 +175,7 @@ impl<C: Consumer> Pipe<C> {
     }
 
     /// Sends early ones back, calls the handler once for the others, and settles each. Whether all of them are done.
-    async fn handle(&self, records: Vec<Record>, run: &Run<'_>, put_back: &mut Vec<Pending>) -> bool {
+    async fn handle(&self, records: Vec<Record>, run: &Run<'_>) -> bool {
         let mut all_acked = true;
         let mut due = Vec::with_capacity(records.len());
         for mut record in records {
@@ -191,7 +184,8 @@ impl<C: Consumer> Pipe<C> {
                 let can = Box::pin(self.effects.capabilities(&mut record)).await;
                 if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
                     let in_slot = self.effects.keeper.is_some() && !record.delivery.is_fifo();
-                    put_back.push(Pending::new(record, deferral, can, None).waits_on(in_slot));
+                    let early = Pending::new(record, deferral, can, None).waits_on(in_slot);
+                    run.put_back(Box::new(early));
                     all_acked = false;
                     continue;
                 }
@@ -218,7 +212,7 @@ impl<C: Consumer> Pipe<C> {
             all_acked &= matches!(handled, Handled::Verdict(Verdict::Ack));
             match handled {
                 Handled::Verdict(verdict) => run.book.decide(index, verdict),
-                Handled::Defer(pending) => put_back.push(*pending),
+                Handled::Defer(pending) => run.put_back(pending),
             }
         }
         all_acked
@@ -445,6 +439,15 @@ struct Run<'b> {
     time_left: TimeLeft,
     book: &'b Book,
     asked: &'b Arc<Asked>,
+    /// To where the calls are made.
+    back: mpsc::UnboundedSender<Box<Pending>>,
+}
+
+impl Run<'_> {
+    fn put_back(&self, one: Box<Pending>) {
+        // The receiver goes last.
+        let _ = self.back.send(one);
+    }
 }
 
 /// An ordinary failure: one line, and the queue delivers the message again.

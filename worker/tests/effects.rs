@@ -6,11 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lambda_events::sqs::{SqsMessage, SqsMessageAttribute};
-use frigg_worker::core::delivery::{AttributeValue, QueueArn};
-use frigg_worker::ports::{
-    BatchResult, CallError, CallErrorKind, QueueAttributes, ScheduleRequest, ScheduleTarget, Scheduler,
-    SendRequest, Sqs, VisibilityRequest,
-};
+use frigg_worker::core::delivery::AttributeValue;
+use frigg_worker::ports::{CallError, CallErrorKind, ScheduleTarget, SendRequest};
 use frigg_worker::run_state::{RunState, State};
 use frigg_worker::testing::{
     Call, FakeRunState, FakeScheduler, FakeSqs, Logs, PLANTED_SECRET, clock_from, event, message,
@@ -49,14 +46,11 @@ fn large(id: &str, wait: u64, size: usize) -> SqsMessage {
     message(id, json!({ "wait": wait, "fill": "x".repeat(size) }).to_string())
 }
 
-/// Fakes, and a port in front of them whose calls take their time.
 struct Rig {
     sqs: FakeSqs,
     scheduler: FakeScheduler,
     states: FakeRunState,
     config: Config,
-    sqs_takes: fn(&str) -> Duration,
-    scheduler_takes: fn(&str) -> Duration,
     time: Duration,
 }
 
@@ -67,8 +61,6 @@ impl Rig {
             scheduler: FakeScheduler::default(),
             states: FakeRunState::default(),
             config: Config::default(),
-            sqs_takes: |_| Duration::ZERO,
-            scheduler_takes: |_| Duration::ZERO,
             time: Duration::from_secs(900),
         }
     }
@@ -91,17 +83,9 @@ impl Rig {
     /// The failed ids, and the log.
     async fn run(&self, messages: Vec<SqsMessage>) -> (Vec<String>, Logs) {
         let (logs, guard) = Logs::capture();
-        let sqs = Slow {
-            inner: self.sqs.clone(),
-            takes: self.sqs_takes,
-        };
-        let scheduler = Slow {
-            inner: self.scheduler.clone(),
-            takes: self.scheduler_takes,
-        };
         let worker = Worker::new(handler_fn(act), self.config.clone())
-            .with_sqs(Arc::new(sqs))
-            .with_scheduler(Arc::new(scheduler))
+            .with_sqs(Arc::new(self.sqs.clone()))
+            .with_scheduler(Arc::new(self.scheduler.clone()))
             .with_run_state(Arc::new(self.states.clone()))
             .with_clock(clock_from(start()));
         let response = worker
@@ -141,65 +125,6 @@ impl Rig {
             .iter()
             .map(|(_, copy)| copy.delay_seconds)
             .collect()
-    }
-}
-
-/// Makes calls take time before they reach the fake.
-#[derive(Debug)]
-struct Slow<T> {
-    inner: T,
-    /// By queue URL, or by schedule name.
-    takes: fn(&str) -> Duration,
-}
-
-impl Sqs for Slow<FakeSqs> {
-    fn queue_url<'a>(&'a self, queue: &'a QueueArn, owner: bool) -> BoxFuture<'a, Result<String, CallError>> {
-        self.inner.queue_url(queue, owner)
-    }
-    fn queue_attributes<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<QueueAttributes, CallError>> {
-        self.inner.queue_attributes(url)
-    }
-    fn send<'a>(&'a self, url: &'a str, copy: &'a SendRequest) -> BoxFuture<'a, Result<String, CallError>> {
-        Box::pin(async move {
-            sleep((self.takes)(url)).await;
-            self.inner.send(url, copy).await
-        })
-    }
-    fn send_batch<'a>(&'a self, url: &'a str, copies: &'a [SendRequest]) -> BoxFuture<'a, BatchResult> {
-        Box::pin(async move {
-            sleep((self.takes)(url)).await;
-            self.inner.send_batch(url, copies).await
-        })
-    }
-    fn change_visibility_batch<'a>(
-        &'a self,
-        url: &'a str,
-        changes: &'a [VisibilityRequest],
-    ) -> BoxFuture<'a, BatchResult> {
-        self.inner.change_visibility_batch(url, changes)
-    }
-    fn receive<'a>(
-        &'a self,
-        url: &'a str,
-        max: u32,
-        wait: Duration,
-    ) -> BoxFuture<'a, Result<Vec<SqsMessage>, CallError>> {
-        self.inner.receive(url, max, wait)
-    }
-    fn delete_batch<'a>(&'a self, url: &'a str, handles: &'a [String]) -> BoxFuture<'a, BatchResult> {
-        self.inner.delete_batch(url, handles)
-    }
-}
-
-impl Scheduler for Slow<FakeScheduler> {
-    fn create<'a>(&'a self, request: &'a ScheduleRequest) -> BoxFuture<'a, Result<(), CallError>> {
-        Box::pin(async move {
-            sleep((self.takes)(&request.name)).await;
-            self.inner.create(request).await
-        })
-    }
-    fn is_same<'a>(&'a self, request: &'a ScheduleRequest) -> BoxFuture<'a, Result<bool, CallError>> {
-        self.inner.is_same(request)
     }
 }
 
@@ -592,23 +517,25 @@ async fn a_name_that_is_taken() {
 
 // ---- time
 
-/// The batch's slowest record holds the others' calls back; delay and tier are those of the call.
+/// A slow call holds the others back; delay and tier are those of the call.
 #[tokio::test(start_paused = true)]
 async fn the_wait_is_that_of_the_call() {
-    let rig = Rig::new().with_schedules();
-    let slow = message("slow", r#"{"work":100,"wait":400}"#);
+    let mut rig = Rig::new().with_schedules();
+    rig.config.calls_at_once = 1.try_into().unwrap();
+    // It leaves after 150 ms without company, and ends at 100 s.
+    rig.sqs.calls.take(|call| match call {
+        Call::SendBatch(_, copies) if copies[0].body.contains("slow") => Duration::from_millis(99_850),
+        _ => Duration::ZERO,
+    });
+    let first = message("first", r#"{"wait":400,"slow":1}"#);
+    let then = |id, wait| message(id, json!({ "work": 1, "wait": wait }).to_string());
     let (failed, logs) = rig
-        .run(vec![
-            limited("a", 300),
-            limited("b", 960),
-            limited("c", 7200),
-            slow,
-        ])
+        .run(vec![first, then("a", 300), then("b", 960), then("c", 7200)])
         .await;
     assert_eq!(failed, none());
     let mut delays = rig.delays();
     delays.sort_unstable();
-    assert_eq!(delays, [200, 300, 860], "b was to be scheduled when it failed");
+    assert_eq!(delays, [200, 400, 860], "b was to be scheduled when it failed");
     let schedules = rig.scheduler.calls.schedules();
     assert_eq!(schedules.len(), 1);
     assert_eq!(
@@ -630,7 +557,7 @@ async fn no_schedule_is_made_less_than_a_minute_ahead() {
     rig.config.options = Options::default().with_max_delay(Duration::from_secs(60));
     // The others' turn comes when their time is near.
     rig.config.calls_at_once = 8.try_into().unwrap();
-    rig.scheduler_takes = |_| Duration::from_secs(120);
+    rig.scheduler.calls.take(|_| Duration::from_secs(120));
     let (failed, logs) = rig.run(several(10, 170)).await;
     assert_eq!(failed, none());
     assert_eq!(rig.scheduler.calls.schedules().len(), 8);
@@ -704,21 +631,14 @@ async fn first_the_call_then_the_state_then_the_line() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hangs_is_nobody_elses_matter() {
     const LONG: Duration = Duration::from_secs(100_000);
-    let mut rig = Rig::new().with_schedules();
-    rig.sqs_takes = |url| {
-        if url.ends_with("/other") {
-            LONG
-        } else {
-            Duration::ZERO
-        }
-    };
-    rig.scheduler_takes = |name| {
-        if name.ends_with("stuck") {
-            LONG
-        } else {
-            Duration::ZERO
-        }
-    };
+    let rig = Rig::new().with_schedules();
+    let hangs = |hangs| if hangs { LONG } else { Duration::ZERO };
+    rig.sqs
+        .calls
+        .take(move |call| hangs(matches!(call, Call::SendBatch(url, _) if url.ends_with("/other"))));
+    rig.scheduler
+        .calls
+        .take(move |call| hangs(matches!(call, Call::CreateSchedule(one) if one.name.ends_with("stuck"))));
     let mut other = limited("other", 30);
     other.event_source_arn = Some("arn:aws:sqs:eu-west-1:111111111111:other".to_owned());
     let batch = vec![

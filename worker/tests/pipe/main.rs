@@ -8,6 +8,7 @@ mod dead_letters;
 mod deferral;
 mod fifo;
 mod gate;
+mod groups;
 mod herd;
 mod lookups;
 mod poll;

@@ -1,5 +1,7 @@
 //! The schedule tier: names, targets, times, and when it rests.
 
+use std::time::Duration;
+
 use frigg_worker::ports::{CallError, CallErrorKind, ScheduleTarget};
 use frigg_worker::testing::{Call, message};
 use serde_json::{Value, json};
@@ -96,13 +98,18 @@ async fn schedule_03() {
 
 #[tokio::test(start_paused = true)]
 async fn schedule_06() {
-    let rig = Rig::new(&[ROLE]);
+    // Effects run at 30 s: until then the only turn is another record's, whose call is slow.
+    let rig = Rig::new(&[ROLE, ("FRIGG_CALLS_AT_ONCE", "1")]);
+    rig.sqs.calls.take(|call| match call {
+        Call::SendBatch(_, copies) if copies[0].body.contains(r#""id":2"#) => seconds(30) - LINGER,
+        _ => Duration::ZERO,
+    });
     let handler = rig.slow_handler(|job| match job.delivery.message_id.as_str() {
         "m1" => (seconds(1), limited(920)),
-        _ => (seconds(30), Ok(())),
+        _ => (Duration::ZERO, limited(60)),
     });
     assert_eq!(batch(&rig.worker(handler), messages(2)).await, NONE);
-    assert_eq!(rig.sent()[0].delay_seconds, 890);
+    assert_eq!(rig.sent()[1].delay_seconds, 890);
     assert_eq!(rig.scheduler.calls.schedules().len(), 0);
 }
 

@@ -22,6 +22,9 @@ pub(crate) const ROLE: (&str, &str) = ("SCHEDULER_ROLE_ARN", "arn:aws:iam::11111
 pub(crate) const FIFO: &str = "arn:aws:sqs:eu-west-1:111111111111:jobs.fifo";
 pub(crate) const URL: &str = "https://sqs.eu-west-1.amazonaws.com/111111111111/jobs";
 
+/// How long a call that is not full waits for company.
+pub(crate) const LINGER: Duration = Duration::from_millis(150);
+
 pub(crate) fn start() -> Timestamp {
     "2026-09-28T12:00:00Z".parse().unwrap()
 }
