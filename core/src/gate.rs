@@ -115,9 +115,10 @@ impl Gate {
         self.closed_until.filter(|until| *until > now)
     }
 
-    /// Whether messages wait for a slot that is still to come.
+    /// Whether messages wait for a slot that is still to come, or may be late for the last one.
     pub fn has_line(&self, now: Timestamp) -> bool {
-        self.next_return.is_some_and(|next| next > now)
+        self.next_return
+            .is_some_and(|next| next > now || now.duration_since(next) < SHORT_WAIT)
     }
 
     /// The next slot of a line, taken.
@@ -156,6 +157,12 @@ pub fn gap(window: Window) -> Duration {
     let micros = window.per.as_micros() * 20;
     let micros = micros.div_ceil(u128::from(window.limit.get()) * 19);
     Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+}
+
+/// How late a call may begin in its slot: half of what [`gap`] leaves between two windows' worth of calls. The other half
+/// is for their ways to the provider.
+pub fn leeway(window: Window) -> SignedDuration {
+    SignedDuration::try_from(window.per / 38).unwrap_or(SignedDuration::MAX)
 }
 
 #[cfg(test)]

@@ -70,6 +70,24 @@ fn a_gap_is_a_twentieth_longer_than_the_window_needs() {
     assert_eq!(gap(window(1, u64::MAX)), Duration::from_micros(u64::MAX));
 }
 
+/// However late within their leeway calls begin, no window holds more than its limit.
+#[test]
+fn leeway_is_less_than_what_the_gap_leaves() {
+    for window in [
+        window(1, 1_000),
+        window(10, 1_000),
+        window(100, 10_000),
+        window(19, 20),
+    ] {
+        let calls = window.limit.get();
+        let late_then_on_time = SignedDuration::try_from(gap(window) * calls).unwrap() - leeway(window);
+        assert!(
+            late_then_on_time > SignedDuration::try_from(window.per).unwrap(),
+            "{window:?}"
+        );
+    }
+}
+
 #[test]
 fn who_passes() {
     let w = window(10, 1_000);
@@ -129,8 +147,10 @@ fn who_passes() {
             WhenLimited,
             Go,
         ),
-        (&lined, 1_000, false, None, WhenLimited, Go),
-        (&lined, 1_000, false, Some(window(1, 5)), Shared, Take(w)),
+        // A message may be late for the last slot.
+        (&lined, 1_999, false, None, WhenLimited, Queue(w)),
+        (&lined, 2_000, false, None, WhenLimited, Go),
+        (&lined, 2_000, false, Some(window(1, 5)), Shared, Take(w)),
     ] {
         assert_eq!(
             gate.pass(at(now), returns, known, pace),

@@ -29,6 +29,10 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A store that failed is left alone for so long.
 const REST: Duration = Duration::from_secs(5);
 const WARN_EVERY: Duration = Duration::from_secs(60);
+/// Of call slots that are missed, one after the other; then the record comes again.
+const TURNS: u32 = 4;
+/// What a slow store can keep calls waiting.
+const MAX_LAG: SignedDuration = SignedDuration::from_millis(500);
 
 /// The gate as a process knows it.
 pub(crate) struct Doorkeeper {
@@ -37,6 +41,8 @@ pub(crate) struct Doorkeeper {
     pace: Pace,
     memory: Mutex<HashMap<String, Known>>,
     trouble: Mutex<Trouble>,
+    /// How long the store takes for a reservation: the longest of the last ones.
+    lag: Mutex<SignedDuration>,
 }
 
 /// A key's entry, and when it was read.
@@ -70,6 +76,7 @@ impl Doorkeeper {
             pace,
             memory: Mutex::default(),
             trouble: Mutex::default(),
+            lag: Mutex::default(),
         }
     }
 
@@ -89,7 +96,10 @@ impl Doorkeeper {
 
     /// Takes the next slot of a line.
     pub(crate) async fn slot(&self, key: &str, asked: Reservation) -> Slot {
-        match self.ask(async { self.store.reserve(key, &asked).await }).await {
+        let sent = Instant::now();
+        let answer = self.ask(async { self.store.reserve(key, &asked).await }).await;
+        self.note_lag(sent.elapsed());
+        match answer {
             Some(Some(slot)) => {
                 self.remember(key, |gate| {
                     // What is known here may be older than what others took meanwhile: the slot itself is certain.
@@ -104,6 +114,17 @@ impl Doorkeeper {
             Some(None) => Slot::Full,
             None => Slot::Unknown,
         }
+    }
+
+    /// In what time a reservation is answered, as far as the last ones tell.
+    fn answers_in(&self) -> SignedDuration {
+        *lock(&self.lag)
+    }
+
+    fn note_lag(&self, took: Duration) {
+        let took = SignedDuration::try_from(took).unwrap_or(MAX_LAG).min(MAX_LAG);
+        let mut lag = lock(&self.lag);
+        *lag = took.max(*lag - *lag / 8);
     }
 
     /// What is known of a key: remembered where that is enough, else asked for, once in a batch.
@@ -258,14 +279,8 @@ impl Door {
             Passage::Take(window) => (window, SHORT_WAIT),
         };
         let before = now.checked_add(patience).unwrap_or(Timestamp::MAX);
-        let asked = Reservation {
-            line: Line::Call,
-            from: now,
-            before,
-            gap: gate::gap(window),
-        };
-        match self.keeper.slot(key, asked).await {
-            Slot::At(slot) => self.clock.sleep_until(slot).await,
+        match self.turn(key, window, patience).await {
+            Slot::At(_) => {}
             Slot::Full => return gated(before, Some(window)),
             Slot::Unknown => return Ok(()),
         }
@@ -276,6 +291,34 @@ impl Door {
             .and_then(|known| known.gate.closed(now));
         closed.map_or(Ok(()), |until| gated(until, Some(window)))
     }
+}
+
+impl Door {
+    /// Waits for a call slot that begins in less than `patience`. One that is missed, because the store or the machine
+    /// took its time, is left: a late call would meet the next ones in one window.
+    async fn turn(&self, key: &str, window: Window, patience: SignedDuration) -> Slot {
+        for _ in 0..TURNS {
+            // The line may be free, and the answer is not here at once.
+            let from = after(self.clock.now(), self.keeper.answers_in());
+            let asked = Reservation {
+                line: Line::Call,
+                from,
+                before: after(from, patience),
+                gap: gate::gap(window),
+            };
+            let slot = self.keeper.slot(key, asked).await;
+            let Slot::At(at) = slot else { return slot };
+            self.clock.sleep_until(at).await;
+            if self.clock.now() <= after(at, gate::leeway(window)) {
+                return slot;
+            }
+        }
+        Slot::Full
+    }
+}
+
+fn after(at: Timestamp, wait: SignedDuration) -> Timestamp {
+    at.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 /// A key that a store can keep. An empty one is none.

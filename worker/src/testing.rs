@@ -423,14 +423,16 @@ pub enum GateCall {
     Reserve(String, Reservation),
 }
 
+type GateWay = dyn Fn() -> Duration + Send + Sync;
 type GateFault = dyn Fn(&GateCall) -> Option<String> + Send + Sync;
 
-/// A gate in memory, shared by clones: give one to several workers. It fails when told to.
+/// A gate in memory, shared by clones: give one to several workers. It fails, or takes its time, when told to.
 #[derive(Clone, Default)]
 pub struct FakeGate {
     gates: Arc<Mutex<HashMap<String, Gate>>>,
     calls: Arc<Mutex<Vec<GateCall>>>,
     fault: Arc<Mutex<Option<Box<GateFault>>>>,
+    way: Arc<Mutex<Option<Box<GateWay>>>>,
 }
 
 impl FakeGate {
@@ -449,23 +451,47 @@ impl FakeGate {
         *lock(&self.fault) = Some(Box::new(fault));
     }
 
-    fn call<T>(&self, key: &str, call: GateCall, act: impl FnOnce(&mut Gate) -> T) -> Result<T, BoxError> {
-        lock(&self.calls).push(call.clone());
-        if let Some(text) = lock(&self.fault).as_ref().and_then(|fault| fault(&call)) {
-            return Err(text.into());
+    /// Takes so long on the way to it, and again on the way back.
+    pub fn delay(&self, way: impl Fn() -> Duration + Send + Sync + 'static) {
+        *lock(&self.way) = Some(Box::new(way));
+    }
+
+    async fn travel(&self) {
+        let way = lock(&self.way).as_ref().map(|way| way());
+        if let Some(way) = way {
+            sleep(way).await;
         }
-        Ok(act(lock(&self.gates).entry(key.to_owned()).or_default()))
+    }
+
+    async fn call<T>(
+        &self,
+        key: &str,
+        call: GateCall,
+        act: impl FnOnce(&mut Gate) -> T,
+    ) -> Result<T, BoxError> {
+        self.travel().await;
+        lock(&self.calls).push(call.clone());
+        let fault = lock(&self.fault).as_ref().and_then(|fault| fault(&call));
+        let answer = match fault {
+            Some(text) => Err(text.into()),
+            None => Ok(act(lock(&self.gates).entry(key.to_owned()).or_default())),
+        };
+        self.travel().await;
+        answer
     }
 }
 
 impl GateStore for FakeGate {
     fn look<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Gate, BoxError>> {
-        Box::pin(async move { self.call(key, GateCall::Look(key.to_owned()), |gate| gate.clone()) })
+        Box::pin(async move {
+            self.call(key, GateCall::Look(key.to_owned()), |gate| gate.clone())
+                .await
+        })
     }
 
     fn close<'a>(&'a self, key: &'a str, closure: &'a Closure) -> BoxFuture<'a, Result<(), BoxError>> {
         let call = GateCall::Close(key.to_owned(), closure.clone());
-        Box::pin(async move { self.call(key, call, |gate| _ = gate.close(closure)) })
+        Box::pin(async move { self.call(key, call, |gate| _ = gate.close(closure)).await })
     }
 
     fn reserve<'a>(
@@ -474,7 +500,7 @@ impl GateStore for FakeGate {
         asked: &'a Reservation,
     ) -> BoxFuture<'a, Result<Option<Timestamp>, BoxError>> {
         let call = GateCall::Reserve(key.to_owned(), *asked);
-        Box::pin(async move { self.call(key, call, |gate| gate.reserve(asked)) })
+        Box::pin(async move { self.call(key, call, |gate| gate.reserve(asked)).await })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsMessage;
@@ -361,6 +362,52 @@ async fn shared_pace_reserves_before_the_call() {
     // Other keys are not paced.
     assert_eq!(batch(&worker, vec![keyed("x", "other")]).await, [""; 0]);
     assert!(matches!(gate.calls().last(), Some(GateCall::Look(key)) if key == "other"));
+}
+
+/// A call at ten a second may begin 26 ms late in its slot.
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_is_missed_is_taken_anew_and_the_stores_time_is_learnt() {
+    let rig = Rig::new(&[("FRIGG_PACE", "shared"), ("FRIGG_RATES", "a=10/s")]);
+    let gate = FakeGate::default();
+    let worker = rig.gated_worker(&gate, |_| Ok(()));
+    let reserved = |gate: &FakeGate| {
+        let calls = gate.calls();
+        calls
+            .iter()
+            .filter(|call| matches!(call, GateCall::Reserve(..)))
+            .count()
+    };
+    for (way, slots, told) in [
+        (13, 1, "in time"),
+        (
+            30,
+            3,
+            "the slot is over when the answer is here, and the next one is asked for ahead",
+        ),
+        (30, 4, "now that is known"),
+    ] {
+        tokio::time::sleep(seconds(10)).await;
+        gate.delay(move || Duration::from_millis(way));
+        let before = gate.calls().len();
+        batch(&worker, vec![keyed("m1", "a")]).await;
+        assert_eq!(reserved(&gate), slots, "{told}");
+        let (_, asked) = gate.calls()[before..]
+            .iter()
+            .filter_map(|call| match call {
+                GateCall::Reserve(key, asked) => Some((key.clone(), *asked)),
+                _ => None,
+            })
+            .last()
+            .unwrap();
+        let late = rig.seen().last().unwrap().at.duration_since(asked.from);
+        assert!(late <= SignedDuration::from_millis(26), "{told}: {late}");
+    }
+
+    // A store that becomes slower all the time: the record goes back.
+    let way = AtomicU64::new(30);
+    gate.delay(move || Duration::from_millis(way.fetch_add(40, Ordering::Relaxed)));
+    batch(&worker, vec![keyed("m2", "a")]).await;
+    assert_eq!(rig.lines().last().unwrap(), "record_gated");
 }
 
 #[tokio::test(start_paused = true)]

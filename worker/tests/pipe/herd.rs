@@ -179,6 +179,37 @@ impl Provider {
     }
 }
 
+/// What a herd meets.
+#[derive(Clone, Copy)]
+struct Scene {
+    messages: u64,
+    window: Window,
+    /// The provider refuses everything until then.
+    opens: Duration,
+    /// How far the workers' clocks are apart.
+    skew_ms: i64,
+    /// When the store is down, in seconds.
+    outages: &'static [(u64, u64)],
+    /// The store answers at random within this time.
+    store_ms: u64,
+    /// Set for each worker.
+    variables: &'static [(&'static str, &'static str)],
+}
+
+impl Scene {
+    fn of(messages: u64, window: Window) -> Self {
+        Scene {
+            messages,
+            window,
+            opens: Duration::ZERO,
+            skew_ms: 20,
+            outages: &[],
+            store_ms: 0,
+            variables: &[],
+        }
+    }
+}
+
 struct Herd {
     provider: Arc<Mutex<Provider>>,
     worker: usize,
@@ -250,15 +281,17 @@ impl Outcome {
     }
 }
 
-/// Runs `messages` through twenty workers whose clocks are up to `skew_ms` apart.
-async fn run(
-    messages: u64,
-    window: Window,
-    opens: Duration,
-    skew_ms: i64,
-    outages: &'static [(u64, u64)],
-) -> Outcome {
+/// Runs a scene with twenty workers, each with ten records at a time.
+async fn run(scene: Scene) -> Outcome {
     const WORKERS: usize = 20;
+    let Scene {
+        messages,
+        window,
+        opens,
+        skew_ms,
+        outages,
+        ..
+    } = scene;
     let origin = Instant::now();
     ORIGIN.set(Some(origin));
     let queue = Arc::new(Queue::default());
@@ -279,6 +312,10 @@ async fn run(
             .any(|(from, to)| (*from..*to).contains(&now))
             .then(|| "down".to_owned())
     });
+    let (ways, way) = (Arc::clone(&queue), Duration::from_millis(scene.store_ms) / 2);
+    if !way.is_zero() {
+        gate.delay(move || way.mul_f64(ways.draw()));
+    }
     let (done, failed): (Arc<Mutex<usize>>, Arc<Mutex<usize>>) = Default::default();
     let work = (0..WORKERS).map(|worker| {
         let skew = SignedDuration::from_millis((worker as i64 - 10) * skew_ms / 19);
@@ -286,7 +323,11 @@ async fn run(
         let clock =
             Clock::from_fn(move || start() + SignedDuration::try_from(origin.elapsed()).unwrap() + skew)
                 .with_random(move || random.draw());
-        let (config, _) = Config::from_variables(|name| (name == ROLE.0).then(|| ROLE.1.to_owned()));
+        let (config, _) = Config::from_variables(|name| {
+            let mut all = scene.variables.iter().chain([&ROLE]);
+            all.find(|(key, _)| *key == name)
+                .map(|(_, value)| (*value).to_owned())
+        });
         let (told, early, provider) = (Arc::clone(&told), Arc::clone(&early), Arc::clone(&provider));
         let herd = Herd {
             provider,
@@ -355,7 +396,7 @@ fn per(limit: u32, seconds: u64) -> Window {
 
 #[tokio::test(start_paused = true)]
 async fn messages_keep_the_provider_busy() {
-    let outcome = run(4_000, per(100, 10), Duration::ZERO, 20, &[]).await;
+    let outcome = run(Scene::of(4_000, per(100, 10))).await;
     assert_eq!((outcome.done, outcome.failed, outcome.early), (4_000, 0, 0));
     let (refused, used) = (outcome.refused(), outcome.utilisation(Duration::ZERO));
     println!("refused {refused}, of the quota used {:.2} %", used * 100.0);
@@ -364,13 +405,11 @@ async fn messages_keep_the_provider_busy() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_messages_lose_nothing_by_clocks_two_seconds_apart_and_outages() {
-    let outcome = run(
-        10_000,
-        per(100, 10),
-        Duration::ZERO,
-        2_000,
-        &[(200, 230), (600, 640)],
-    )
+    let outcome = run(Scene {
+        skew_ms: 2_000,
+        outages: &[(200, 230), (600, 640)],
+        ..Scene::of(10_000, per(100, 10))
+    })
     .await;
     assert_eq!((outcome.done, outcome.failed, outcome.early), (10_000, 0, 0));
     let (refused, used) = (outcome.refused(), outcome.utilisation(Duration::ZERO));
@@ -379,10 +418,45 @@ async fn ten_thousand_messages_lose_nothing_by_clocks_two_seconds_apart_and_outa
     assert!(refused < 500, "{refused}");
 }
 
+/// Ten calls a second leave a call 52 ms, and this store takes up to 150 ms for an answer.
+#[tokio::test(start_paused = true)]
+async fn a_slow_store_makes_no_call_late() {
+    let shared = &[("FRIGG_PACE", "shared"), ("FRIGG_RATES", "crm:*=10/s")];
+    for (variables, most) in [(&[][..], 200), (shared, 0)] {
+        let outcome = run(Scene {
+            store_ms: 150,
+            variables,
+            ..Scene::of(600, per(10, 1))
+        })
+        .await;
+        assert_eq!((outcome.done, outcome.failed, outcome.early), (600, 0, 0));
+        let late = outcome
+            .provider
+            .calls
+            .iter()
+            .filter(|(at, _, served)| !served && *at > Duration::from_secs(1))
+            .count();
+        println!(
+            "{variables:?}: refused {}, {late} of them after the first second, of the quota used {:.2} %",
+            outcome.refused(),
+            outcome.utilisation(Duration::ZERO) * 100.0
+        );
+        assert!(
+            outcome.refused() <= most && late == 0,
+            "{}, {late}",
+            outcome.refused()
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_daily_limit_costs_one_call_each_and_lets_no_herd_in_at_its_reset() {
     let reset = Duration::from_secs(8 * 3600);
-    let outcome = run(5_000, per(10, 1), reset, 20, &[]).await;
+    let outcome = run(Scene {
+        opens: reset,
+        ..Scene::of(5_000, per(10, 1))
+    })
+    .await;
     assert_eq!((outcome.done, outcome.failed, outcome.early), (5_000, 0, 0));
     let calls = &outcome.provider.calls;
     let before = calls.iter().filter(|(at, ..)| *at < reset);
