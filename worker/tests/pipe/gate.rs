@@ -397,7 +397,7 @@ async fn a_slot_that_is_missed_is_taken_anew_and_the_stores_time_is_learnt() {
                 GateCall::Reserve(key, asked) => Some((key.clone(), *asked)),
                 _ => None,
             })
-            .last()
+            .next_back()
             .unwrap();
         let late = rig.seen().last().unwrap().at.duration_since(asked.from);
         assert!(late <= SignedDuration::from_millis(26), "{told}: {late}");
