@@ -3,6 +3,7 @@
 //! - [`emulator`]: a private AWS emulator for one test process, and the AWS calls that a test needs.
 //! - [`provider`]: an HTTP server with a real rate limit, which remembers every call.
 //! - [`proxy`]: stands between a program and the emulator: sees the calls, holds one in the middle, cuts the line.
+//! - [`judge`]: asks the strictest emulator whether what the proxy saw was valid.
 //! - [`recorder`]: remembers every run of the test worker's handler.
 //! - [`secrets`]: what is planted in every worker, and must show in no log line.
 //! - [`wait`]: waiting for something with a deadline and a clear error.
@@ -16,6 +17,7 @@ pub mod clock;
 pub mod demo;
 pub mod emulator;
 pub mod herd;
+pub mod judge;
 pub mod provider;
 pub mod proxy;
 pub mod recorder;

@@ -34,7 +34,7 @@ use tokio::time::timeout;
 
 use crate::clock;
 
-/// A call that was passed on and answered.
+/// A call, as it was answered.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// `SendMessageBatch`; `POST /schedules/name` for a service without `X-Amz-Target`.
@@ -132,6 +132,8 @@ type Weather = Box<dyn Fn(&str) -> Option<Fault> + Send>;
 #[derive(Default)]
 struct State {
     calls: Vec<Call>,
+    /// Those that the emulator never saw.
+    lost: Vec<Call>,
     holds: Vec<Hold>,
     refused: usize,
     weather: Option<Weather>,
@@ -217,6 +219,15 @@ impl Proxy {
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.shared.state().calls.clone()
+    }
+
+    /// Every call that was asked for, also those that were refused or dropped here: without an answer, status 0.
+    #[must_use]
+    pub fn asked(&self) -> Vec<Call> {
+        let state = self.shared.state();
+        let mut asked = [state.calls.as_slice(), &state.lost].concat();
+        asked.sort_by_key(|call| call.at);
+        asked
     }
 
     /// The calls of one operation.
@@ -324,6 +335,18 @@ impl Shared {
             let fault = state.weather.as_ref().and_then(|weather| weather(&operation));
             (place.map(|place| state.holds.remove(place)), fault)
         };
+        let call = |status, response: &Bytes| Call {
+            operation: operation.clone(),
+            trace: trace.clone(),
+            at: clock::now(),
+            status,
+            request: json(&body),
+            response: json(response),
+        };
+        if matches!(fault, Some(Fault::Drop | Fault::Error | Fault::Throttle)) {
+            let lost = call(0, &Bytes::new());
+            self.state().lost.push(lost);
+        }
         match fault {
             Some(Fault::Drop) => return Err(Cut),
             Some(Fault::Delay) => tokio::time::sleep(DELAY).await,
@@ -348,14 +371,8 @@ impl Shared {
         let answer = asked.send().await.map_err(|_| Cut)?;
         let (status, headers) = (answer.status(), end_to_end(answer.headers()));
         let answered = answer.bytes().await.map_err(|_| Cut)?;
-        self.state().calls.push(Call {
-            operation,
-            trace,
-            at: clock::now(),
-            status: status.as_u16(),
-            request: json(&body),
-            response: json(&answered),
-        });
+        let answered_call = call(status.as_u16(), &answered);
+        self.state().calls.push(answered_call);
         if let Some(hold) = hold {
             hold.wait().await?;
         }

@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 use frigg_tests::emulator::QueueSpec;
-use frigg_tests::proxy::{Moment, Proxy};
+use frigg_tests::proxy::Moment;
 use frigg_tests::wait::wait_until;
 use serde_json::json;
 
@@ -14,22 +14,20 @@ use crate::rig::{Rig, SOON};
 /// Kills a worker that polls while it sends its copy, and lets another one go on.
 async fn killed_while_it_sends(moment: Moment) -> Result<()> {
     let mut rig = Rig::new(QueueSpec::standard("killed").with_max_receives(10), 5).await?;
-    let proxy = Proxy::start(rig.emulator.endpoint()).await?;
-    rig.set("AWS_ENDPOINT_URL", proxy.url());
     rig.send(&json!({ "id": "a", "do": "limit", "seconds": 2 }))
         .await?;
 
-    let mut held = proxy.hold("SendMessageBatch", moment);
+    let mut held = rig.proxy.hold("SendMessageBatch", moment);
     let mut worker = rig.poll()?;
     held.reached(SOON).await?;
     worker.kill().await?;
     drop(held);
     assert_eq!(rig.recorder.runs_of("a").len(), 1);
     assert!(
-        proxy.calls_of("DeleteMessageBatch").is_empty(),
+        rig.proxy.calls_of("DeleteMessageBatch").is_empty(),
         "deleted before it was safe"
     );
-    let sent = proxy.calls_of("SendMessageBatch").len();
+    let sent = rig.proxy.calls_of("SendMessageBatch").len();
     assert_eq!(sent, usize::from(moment == Moment::After));
     let total = rig.emulator.depth(&rig.queue.url).await?.total();
     assert_eq!(total, 1 + sent as u64, "the message, and its copy if it was sent");
@@ -65,13 +63,10 @@ async fn a_function_killed_between_send_and_answer_loses_nothing() -> Result<()>
     if !rig.emulator.runs_lambda() {
         return Ok(());
     }
-    let proxy = Proxy::start(rig.emulator.endpoint()).await?;
-    // The emulator sets AWS_ENDPOINT_URL itself, to itself; Frigg's variable comes before it.
-    rig.set("AWS_ENDPOINT", proxy.url());
     rig.send(&json!({ "id": "a", "do": "limit", "seconds": 2 }))
         .await?;
 
-    let mut held = proxy.hold("SendMessageBatch", Moment::After);
+    let mut held = rig.proxy.hold("SendMessageBatch", Moment::After);
     let (function, mapping) = rig.deploy().await?;
     held.reached(SOON).await?;
     assert!(rig.emulator.kill_function(&function)? >= 1);

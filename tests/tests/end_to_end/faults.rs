@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use frigg_tests::emulator::QueueSpec;
-use frigg_tests::proxy::{Fault, Proxy};
+use frigg_tests::proxy::Fault;
 use frigg_tests::recorder::Run;
 use frigg_tests::wait::wait_until;
 use serde_json::json;
@@ -26,15 +26,12 @@ const SHORT: (usize, std::ops::Range<u64>) = (400, 2..25);
 const LONG: (usize, std::ops::Range<u64>) = (50, 62..70);
 
 /// A queue with short and long waits; with a scheduler, the long ones are schedules, else the messages are hidden.
-async fn rig(name: &str, proxied: &mut Vec<Proxy>) -> Result<Rig> {
+async fn rig(name: &str) -> Result<Rig> {
     // A worker that is killed spends a receive of all that it holds.
     let queue = QueueSpec::standard(name).with_max_receives(100);
     let mut rig = Rig::new(queue, 4).await?;
-    let proxy = Proxy::start(rig.emulator.endpoint()).await?;
-    rig.set("AWS_ENDPOINT_URL", proxy.url());
     rig.set("FRIGG_MAX_DELAY_SECONDS", "60");
     rig.set("FRIGG_CONCURRENCY", "40");
-    proxied.push(proxy);
     Ok(rig)
 }
 
@@ -54,9 +51,8 @@ async fn send(rig: &Rig, prefix: &str, (count, seconds): (usize, std::ops::Range
 #[tokio::test]
 async fn killed_fifty_times_and_lied_to_five_hundred_messages_are_done() -> Result<()> {
     let mut rng = fastrand::Rng::with_seed(SEED);
-    let mut proxies = Vec::new();
-    let mut scheduled = rig("faults-scheduled", &mut proxies).await?;
-    let hidden = rig("faults-hidden", &mut proxies).await?;
+    let mut scheduled = rig("faults-scheduled").await?;
+    let hidden = rig("faults-hidden").await?;
     if !scheduled.emulator.fires_schedules() {
         return Ok(());
     }
@@ -67,7 +63,7 @@ async fn killed_fifty_times_and_lied_to_five_hundred_messages_are_done() -> Resu
     send(&scheduled, "short", SHORT).await?;
     send(&scheduled, "long", LONG).await?;
     send(&hidden, "hidden", LONG).await?;
-    for proxy in &proxies {
+    for Rig { proxy, .. } in [&scheduled, &hidden] {
         let weather = std::sync::Mutex::new(rng.fork());
         proxy.disturb(move |operation| {
             let mut rng = weather.lock().expect("no panic while it is held");
@@ -85,7 +81,7 @@ async fn killed_fifty_times_and_lied_to_five_hundred_messages_are_done() -> Resu
         workers[one].kill().await?;
         workers[one] = rigs[one / 2].poll()?;
     }
-    for proxy in &proxies {
+    for Rig { proxy, .. } in [&scheduled, &hidden] {
         proxy.disturb(|_| None);
     }
 

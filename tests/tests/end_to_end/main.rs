@@ -12,6 +12,7 @@ mod examples;
 mod faults;
 mod herd;
 mod http_worker;
+mod judge;
 mod mixed;
 mod poll;
 mod rig;

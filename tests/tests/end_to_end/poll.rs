@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use frigg_tests::emulator::QueueSpec;
-use frigg_tests::proxy::Proxy;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -13,18 +12,12 @@ use crate::rig::{Rig, SOON};
 /// An idle receive that is under way is awaited: 20 s, and some.
 const STOP: Duration = Duration::from_secs(45);
 
-async fn through_proxy(mut rig: Rig) -> Result<(Rig, Proxy)> {
-    let proxy = Proxy::start(rig.emulator.endpoint()).await?;
-    rig.set("AWS_ENDPOINT_URL", proxy.url());
-    Ok((rig, proxy))
-}
-
 fn entries(call: &frigg_tests::proxy::Call) -> usize {
     call.request["Entries"].as_array().map_or(0, Vec::len)
 }
 
 async fn stops_cleanly(signal: &str, concurrency: &str) -> Result<()> {
-    let (mut rig, proxy) = through_proxy(Rig::new(QueueSpec::standard("stopped"), 30).await?).await?;
+    let mut rig = Rig::new(QueueSpec::standard("stopped"), 30).await?;
     rig.set("FRIGG_CONCURRENCY", concurrency);
     let mut worker = rig.poll()?;
     rig.send(&json!({ "id": "a", "do": "sleep", "ms": 3000 })).await?;
@@ -37,9 +30,10 @@ async fn stops_cleanly(signal: &str, concurrency: &str) -> Result<()> {
     let runs = rig.recorder.runs();
     assert_eq!(runs.len(), 1, "{runs:?}");
     assert!(runs[0].ended_at.is_some(), "the handler finished: {runs:?}");
-    let deletes = proxy.calls_of("DeleteMessageBatch");
+    let deletes = rig.proxy.calls_of("DeleteMessageBatch");
     assert_eq!(deletes.iter().map(entries).sum::<usize>(), 1, "{deletes:?}");
-    let sent = proxy
+    let sent = rig
+        .proxy
         .calls()
         .iter()
         .filter(|call| call.operation.starts_with("SendMessage"))
@@ -64,7 +58,7 @@ async fn sigint_stops_as_sigterm_does() -> Result<()> {
 
 #[tokio::test]
 async fn poll_10_it_holds_no_more_than_it_can_handle() -> Result<()> {
-    let (mut rig, proxy) = through_proxy(Rig::new(QueueSpec::standard("many"), 3).await?).await?;
+    let mut rig = Rig::new(QueueSpec::standard("many"), 3).await?;
     rig.set("FRIGG_CONCURRENCY", "10");
     let bodies: Vec<_> = (0..60)
         .map(|n| json!({ "id": format!("m{n}"), "do": "sleep", "ms": 1000 }).to_string())
@@ -79,7 +73,7 @@ async fn poll_10_it_holds_no_more_than_it_can_handle() -> Result<()> {
     let runs = rig.recorder.runs();
     assert_eq!(runs.len(), 60, "each once");
     let (mut received, mut most) = (0, 0);
-    for call in proxy.calls_of("ReceiveMessage") {
+    for call in rig.proxy.calls_of("ReceiveMessage") {
         assert_eq!(
             call.request.get("VisibilityTimeout"),
             None,
@@ -99,7 +93,7 @@ async fn poll_10_it_holds_no_more_than_it_can_handle() -> Result<()> {
 
 #[tokio::test]
 async fn a_handler_longer_than_the_visibility_timeout_runs_once() -> Result<()> {
-    let (mut rig, proxy) = through_proxy(Rig::new(QueueSpec::standard("long"), 4).await?).await?;
+    let mut rig = Rig::new(QueueSpec::standard("long"), 4).await?;
     let mut worker = rig.poll()?;
     rig.send(&json!({ "id": "a", "do": "sleep", "ms": 10_000 }))
         .await?;
@@ -113,7 +107,7 @@ async fn a_handler_longer_than_the_visibility_timeout_runs_once() -> Result<()> 
             .ended_at
             .is_some_and(|at| at >= first.at + Duration::from_secs(10))
     );
-    let extended = proxy.calls_of("ChangeMessageVisibilityBatch");
+    let extended = rig.proxy.calls_of("ChangeMessageVisibilityBatch");
     assert!(
         (2..=6).contains(&extended.len()),
         "at half of the timeout: {extended:?}"
@@ -124,7 +118,7 @@ async fn a_handler_longer_than_the_visibility_timeout_runs_once() -> Result<()> 
 #[tokio::test]
 async fn what_is_done_is_deleted_in_batches_and_what_failed_is_left() -> Result<()> {
     let queue = QueueSpec::standard("batches").with_max_receives(2);
-    let (mut rig, proxy) = through_proxy(Rig::new(queue, 4).await?).await?;
+    let mut rig = Rig::new(queue, 4).await?;
     let body = |n: usize| {
         json!({ "id": format!("m{n}"), "do": if n.is_multiple_of(5) { "error" } else { "ok" } }).to_string()
     };
@@ -137,10 +131,10 @@ async fn what_is_done_is_deleted_in_batches_and_what_failed_is_left() -> Result<
         let body: Value = serde_json::from_str(message.body().unwrap_or_default())?;
         assert_eq!(body["do"], "error");
     }
-    let deletes = proxy.calls_of("DeleteMessageBatch");
+    let deletes = rig.proxy.calls_of("DeleteMessageBatch");
     assert_eq!(deletes.iter().map(entries).sum::<usize>(), 8);
     assert!(deletes.len() <= 3, "one by one: {deletes:?}");
-    assert!(proxy.calls_of("DeleteMessage").is_empty());
+    assert!(rig.proxy.calls_of("DeleteMessage").is_empty());
     assert_eq!(rig.recorder.runs().len(), 8 + 2 * 2);
     rig.ends_empty().await
 }

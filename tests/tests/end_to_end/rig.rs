@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use aws_sdk_sqs::types::{Message, SendMessageBatchRequestEntry};
 use frigg_tests::emulator::{Bootstrap, Emulator, Function, FunctionSpec, Mapping, Queue, QueueSpec};
+use frigg_tests::judge;
+use frigg_tests::proxy::Proxy;
 use frigg_tests::recorder::{Recorder, Run};
 use frigg_tests::secrets;
 use frigg_tests::wait::{wait_for, wait_until};
@@ -22,11 +24,13 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 const WORKER: &str = env!("CARGO_BIN_EXE_test-worker");
 
-/// One test's queue and worker.
+/// One test's queue and worker. What the worker asked of AWS is judged when the test is over.
 pub(crate) struct Rig {
     pub(crate) emulator: &'static Emulator,
     pub(crate) queue: Queue,
     pub(crate) recorder: Recorder,
+    /// In front of the emulator, for the worker.
+    pub(crate) proxy: Proxy,
     variables: Vec<(String, String)>,
     function_timeout: u32,
     started: Option<Started>,
@@ -45,14 +49,18 @@ impl Rig {
             .create_queue(&queue.with_visibility(visibility_seconds))
             .await?;
         let recorder = Recorder::start().await?;
+        let proxy = Proxy::start(emulator.endpoint()).await?;
         let mut rig = Self {
             emulator,
             queue,
             recorder,
+            proxy,
             variables: Vec::new(),
             function_timeout: visibility_seconds,
             started: None,
         };
+        // The emulator sets AWS_ENDPOINT_URL of its functions to itself; Frigg's variable comes before it.
+        rig.set("AWS_ENDPOINT", rig.proxy.url());
         rig.set("RECORDER_URL", rig.recorder.url().to_owned());
         rig.set("RUST_LOG", "debug,hyper_util=info");
         for (name, secret) in secrets::variables() {
@@ -203,6 +211,29 @@ impl Rig {
             Some(Started::Function(function, _)) => self.emulator.events(function, name).await,
             Some(Started::Poller(poller)) => Ok(poller.events(name)),
             None => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let calls = self.proxy.asked();
+        // The test's own runtime stands still here.
+        let judged = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.context("no runtime")?.block_on(judge::refused(&calls))
+        });
+        // A test that has failed already says enough.
+        if let Ok(judged) = judged.join()
+            && !std::thread::panicking()
+        {
+            let refused = judged.expect("the judge answers");
+            assert!(
+                refused.is_empty(),
+                "AWS would refuse {} calls:\n{}",
+                refused.len(),
+                refused.join("\n")
+            );
         }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::Result;
 use frigg_tests::clock;
 use frigg_tests::emulator::QueueSpec;
-use frigg_tests::proxy::Proxy;
 use frigg_tests::wait::wait_until;
 use serde_json::json;
 use tokio::time::sleep;
@@ -18,34 +17,32 @@ async fn an_unreachable_queue_is_waited_for_without_a_flood() -> Result<()> {
     // A call is three attempts, and comes after pauses of 1, 2, 4 and 8 s: at most five of them in that time.
     const MOST: usize = 16;
     let mut rig = Rig::new(QueueSpec::standard("unreachable"), 30).await?;
-    let proxy = Proxy::start(rig.emulator.endpoint()).await?;
-    rig.set("AWS_ENDPOINT_URL", proxy.url());
     let start = clock::now();
-    proxy.cut();
+    rig.proxy.cut();
     let mut worker = rig.poll()?;
-    wait_until(SOON, "it tries", async || Ok(proxy.refused() > 0)).await?;
+    wait_until(SOON, "it tries", async || Ok(rig.proxy.refused() > 0)).await?;
     sleep(DOWN).await;
-    let tried = proxy.refused();
+    let tried = rig.proxy.refused();
     assert!(tried <= MOST, "{tried} attempts in {DOWN:?}");
     let troubles = worker.troubles();
     assert_eq!(troubles.len(), 1, "{troubles:?}");
     assert_eq!(troubles[0]["eventName"], "frigg.worker.queue_unreachable");
 
-    proxy.mend();
+    rig.proxy.mend();
     rig.send(&json!({ "id": "a", "do": "ok" })).await?;
     rig.runs_of("a", 1, SOON).await?;
     rig.is_empty().await?;
-    proxy.cut();
+    rig.proxy.cut();
     sleep(DOWN).await;
-    assert!(proxy.refused() > tried, "it tries again");
-    let again = proxy.refused() - tried;
+    assert!(rig.proxy.refused() > tried, "it tries again");
+    let again = rig.proxy.refused() - tried;
     assert!(again <= MOST, "{again} attempts in {DOWN:?}");
     rig.send(&json!({ "id": "b", "do": "ok" })).await?;
-    proxy.mend();
+    rig.proxy.mend();
     rig.runs_of("b", 1, SOON).await?;
     rig.is_empty().await?;
 
-    proxy.cut();
+    rig.proxy.cut();
     worker.signal("TERM").await?;
     let status = worker.ended(SOON).await?;
     assert_eq!(status.code(), Some(0), "{status}: {:?}", worker.lines());
@@ -60,10 +57,8 @@ async fn an_unreachable_queue_is_waited_for_without_a_flood() -> Result<()> {
 
 #[tokio::test]
 async fn a_stop_is_heard_while_the_queue_was_never_there() -> Result<()> {
-    let mut rig = Rig::new(QueueSpec::standard("never"), 30).await?;
-    let proxy = Proxy::start(rig.emulator.endpoint()).await?;
-    rig.set("AWS_ENDPOINT_URL", proxy.url());
-    proxy.cut();
+    let rig = Rig::new(QueueSpec::standard("never"), 30).await?;
+    rig.proxy.cut();
     let mut worker = rig.poll()?;
     wait_until(SOON, "it has given up once", async || {
         Ok(!worker.troubles().is_empty())
