@@ -49,7 +49,7 @@ pub(crate) async fn attempt(
     call: &Call,
     request: reqwest::Request,
     timeout: Option<Duration>,
-    pass: Option<Pass>,
+    pass: Option<Pass<'_>>,
 ) -> Outcome {
     match inner.client.execute(request).await {
         Ok(response) => answered(inner, call, response, timeout, pass).await,
@@ -79,7 +79,7 @@ async fn answered(
     call: &Call,
     response: reqwest::Response,
     timeout: Option<Duration>,
-    mut pass: Option<Pass>,
+    mut pass: Option<Pass<'_>>,
 ) -> Outcome {
     let received_at = inner.clock.now();
     let status = response.status();

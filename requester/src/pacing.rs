@@ -2,6 +2,7 @@
 //!
 //! One [`Bucket`] for each scope key (`hubspot:entity:7`) holds the policy's windows, how many calls run, and until when
 //! the provider is closed. All of it is decided in [`Bucket::turn`], without waiting; [`Pacing::enter`] does the waiting.
+//! A call looks its bucket up once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,9 +32,22 @@ pub(crate) struct Pacing {
     max_concurrency: Option<u32>,
     /// Which headers say what is left.
     parsers: Vec<Parser>,
-    buckets: Mutex<HashMap<String, Bucket>>,
-    /// Some call ended.
+    buckets: Mutex<HashMap<String, Arc<Shared>>>,
+}
+
+/// A bucket, for all the calls of its key.
+#[derive(Debug)]
+struct Shared {
+    bucket: Mutex<Bucket>,
+    /// A call of this key ended.
     ended: Notify,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Bucket> {
+        // Nothing panics while it is held.
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What is closed: a route, by its place in [`Bucket::paces`], or everything.
@@ -120,29 +134,31 @@ impl Pacing {
                 .filter(|parser| own.contains(parser) || own.contains(&Parser::Buckets))
                 .collect(),
             buckets: Mutex::default(),
-            ended: Notify::new(),
         }
     }
 
     /// Waits for this call's turn, at most for `left`.
     pub(crate) async fn enter(
-        self: &Arc<Self>,
+        &self,
         key: &str,
         route: &str,
         left: Duration,
         clock: &Clock,
-    ) -> Result<(Pass, Duration), Held> {
+    ) -> Result<(Pass<'_>, Duration), Held> {
         let start = clock.now();
+        let mut now = start;
         loop {
-            let ended = self.ended.notified();
-            let now = clock.now();
+            // Looked up again after a wait: an idle bucket is dropped in favour of others.
+            let shared = self.bucket(key, now);
+            let ended = shared.ended.notified();
             let waited = Duration::try_from(now.duration_since(start)).unwrap_or_default();
             let left = left.saturating_sub(waited);
-            match self.turn(key, route, now) {
+            let turn = shared.lock().turn(now, route, self.max_concurrency);
+            match turn {
                 Turn::Go { probes } => {
                     let pass = Pass {
-                        pacing: Arc::clone(self),
-                        key: key.to_owned(),
+                        pacing: self,
+                        shared: Arc::clone(&shared),
                         probes,
                     };
                     return Ok((pass, waited));
@@ -174,32 +190,25 @@ impl Pacing {
                     }
                 }
             }
+            now = clock.now();
         }
     }
 
-    fn turn(&self, key: &str, route: &str, now: Timestamp) -> Turn {
-        let mut buckets = self.lock();
-        if let Some(bucket) = buckets.get_mut(key) {
-            return bucket.turn(now, route, self.max_concurrency);
+    fn bucket(&self, key: &str, now: Timestamp) -> Arc<Shared> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = buckets.get(key) {
+            return Arc::clone(shared);
         }
         if buckets.len() >= MAX_BUCKETS {
-            buckets.retain(|_, bucket| !bucket.is_idle(now));
+            // One that somebody holds is about to run a call.
+            buckets.retain(|_, shared| Arc::strong_count(shared) > 1 || !shared.lock().is_idle(now));
         }
-        let bucket = buckets
-            .entry(key.to_owned())
-            .or_insert_with(|| Bucket::new(&self.windows));
-        bucket.turn(now, route, self.max_concurrency)
-    }
-
-    fn known(&self, key: &str, act: impl FnOnce(&mut Bucket)) {
-        // A bucket with a running call is not dropped.
-        if let Some(bucket) = self.lock().get_mut(key) {
-            act(bucket);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Bucket>> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+        let shared = Arc::new(Shared {
+            bucket: Mutex::new(Bucket::new(&self.windows)),
+            ended: Notify::new(),
+        });
+        buckets.insert(key.to_owned(), Arc::clone(&shared));
+        shared
     }
 }
 
@@ -301,17 +310,16 @@ impl Bucket {
 
 /// A call that runs. Dropping it makes place.
 #[derive(Debug)]
-pub(crate) struct Pass {
-    pacing: Arc<Pacing>,
-    key: String,
+pub(crate) struct Pass<'p> {
+    pacing: &'p Pacing,
+    shared: Arc<Shared>,
     probes: Vec<Door>,
 }
 
-impl Pass {
+impl Pass<'_> {
     /// The provider refused until then: the others need not ask.
     pub(crate) fn refused(&self, route: &str, until: Timestamp, reason: Reason) {
-        self.pacing
-            .known(&self.key, |bucket| bucket.close(route, until, reason));
+        self.shared.lock().close(route, until, reason);
     }
 
     /// The provider let the call in; its headers may say that it was the last one for now.
@@ -324,36 +332,34 @@ impl Pass {
             .iter()
             .filter_map(|parser| parser.read(signal, clock));
         let hint = hints.find(|hint| hint.remaining.is_some());
-        let probes = std::mem::take(&mut self.probes);
-        self.pacing.known(&self.key, |bucket| {
+        let mut bucket = self.shared.lock();
+        for door in std::mem::take(&mut self.probes) {
             // A refusal that came meanwhile has closed it again.
-            for door in probes {
-                bucket
-                    .closed
-                    .retain(|other, closed| *other != door || !closed.probing);
+            bucket
+                .closed
+                .retain(|other, closed| *other != door || !closed.probing);
+        }
+        match (&hint, hint.as_ref().and_then(|hint| hint.retry_at)) {
+            (Some(hint), Some(until)) if hint.remaining == Some(0) => {
+                bucket.close(signal.route().unwrap_or_default(), until, hint.reason);
             }
-            match (&hint, hint.as_ref().and_then(|hint| hint.retry_at)) {
-                (Some(hint), Some(until)) if hint.remaining == Some(0) => {
-                    bucket.close(signal.route().unwrap_or_default(), until, hint.reason);
-                }
-                (Some(hint), _) => bucket.slow_down(now, hint),
-                (None, _) => {}
-            }
-        });
+            (Some(hint), _) => bucket.slow_down(now, hint),
+            (None, _) => {}
+        }
     }
 }
 
-impl Drop for Pass {
+impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        self.pacing.known(&self.key, |bucket| {
-            bucket.running = bucket.running.saturating_sub(1);
-            // A probe without an answer: the next one tries.
-            for door in &self.probes {
-                if let Some(closed) = bucket.closed.get_mut(door) {
-                    closed.probing = false;
-                }
+        let mut bucket = self.shared.lock();
+        bucket.running = bucket.running.saturating_sub(1);
+        // A probe without an answer: the next one tries.
+        for door in &self.probes {
+            if let Some(closed) = bucket.closed.get_mut(door) {
+                closed.probing = false;
             }
-        });
-        self.pacing.ended.notify_waiters();
+        }
+        drop(bucket);
+        self.shared.ended.notify_waiters();
     }
 }

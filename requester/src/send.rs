@@ -128,7 +128,11 @@ fn token_call(inner: &Inner) -> TokenCall<'_> {
 }
 
 /// Waits for the call's turn below the known limits.
-async fn enter(inner: &Inner, call: &Call, waiting: &mut Waiting) -> Result<Option<Pass>, FetchError> {
+async fn enter<'a>(
+    inner: &'a Inner,
+    call: &Call,
+    waiting: &mut Waiting,
+) -> Result<Option<Pass<'a>>, FetchError> {
     let Some(pacing) = &inner.pacing else {
         return Ok(None);
     };
