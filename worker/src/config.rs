@@ -26,6 +26,12 @@ pub struct Config {
     pub gate_table: Option<String>,
     /// `FRIGG_STATE_TABLE`: the DynamoDB table that keeps each process's rate-limit state. Default: none.
     pub state_table: Option<String>,
+    /// `FRIGG_WARNINGS_TOPIC`: ARN of the SNS topic to which new user warnings are published. Needs the feature `sns` and
+    /// the state table. Default: none.
+    pub warnings_topic: Option<String>,
+    /// `FRIGG_WARNINGS_BUS`: name or ARN of the EventBridge bus on which new user warnings are put. Needs the feature
+    /// `eventbridge` and the state table. Default: none.
+    pub warnings_bus: Option<String>,
     /// `FRIGG_PACE=shared`: every call whose limit's rate is known takes a slot before it goes out. Default: only from a
     /// refusal on, while messages wait.
     pub pace: Pace,
@@ -59,6 +65,8 @@ impl Default for Config {
             scheduling: None,
             gate_table: None,
             state_table: None,
+            warnings_topic: None,
+            warnings_bus: None,
             pace: Pace::default(),
             rates: Rates::default(),
             queue_url: None,
@@ -114,6 +122,8 @@ impl Config {
         let config = Config {
             gate_table: text("FRIGG_GATE_TABLE"),
             state_table: text("FRIGG_STATE_TABLE"),
+            warnings_topic: text("FRIGG_WARNINGS_TOPIC"),
+            warnings_bus: text("FRIGG_WARNINGS_BUS"),
             pace,
             rates,
             concurrency,

@@ -15,6 +15,8 @@ mod groups;
 mod handler;
 pub mod log;
 mod metrics;
+#[cfg(feature = "requester")]
+mod notice;
 pub mod ports;
 mod queues;
 mod rates;
@@ -25,12 +27,17 @@ mod router;
 pub mod run_state;
 mod runtime;
 mod spacing;
+mod stores;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 pub mod warnings;
 mod worker;
 
 pub use answer::read_limit;
+#[cfg(feature = "eventbridge")]
+pub use aws::EventBus;
+#[cfg(feature = "sns")]
+pub use aws::Topic;
 pub use aws::{Aws, AwsScheduler, AwsSqs};
 #[cfg(feature = "dynamodb")]
 pub use aws::{DynamoGate, DynamoState};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use frigg_core::rate_limit::{Policy, Reason};
 use frigg_core::time;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ pub trait Announce: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone)]
 pub struct Warnings {
     store: Arc<dyn WarningStore>,
-    announce: Option<Arc<dyn Announce>>,
+    announce: Vec<Arc<dyn Announce>>,
 }
 
 impl Warnings {
@@ -118,17 +118,15 @@ impl Warnings {
     pub fn new(store: Arc<dyn WarningStore>) -> Self {
         Warnings {
             store,
-            announce: None,
+            announce: Vec::new(),
         }
     }
 
-    /// Announces what is new. Default: nowhere.
+    /// Announces what is new here too. It is told once: where that fails, the warning is stored nonetheless.
     #[must_use]
-    pub fn with_announce(self, announce: Arc<dyn Announce>) -> Self {
-        Warnings {
-            announce: Some(announce),
-            ..self
-        }
+    pub fn with_announce(mut self, announce: Arc<dyn Announce>) -> Self {
+        self.announce.push(announce);
+        self
     }
 
     /// Stores a warning, unless a stored one says the same. A fault is one WARN, and changes nothing else.
@@ -157,10 +155,8 @@ impl Warnings {
             list.drain(..list.len().saturating_sub(KEPT));
             stored.warnings = Value::Array(list).to_string();
             if self.store.write(integration, &stored).await? {
-                return match &self.announce {
-                    Some(announce) => announce.announce(integration, &new).await,
-                    None => Ok(()),
-                };
+                let told = self.announce.iter().map(|one| one.announce(integration, &new));
+                return join_all(told).await.into_iter().collect();
             }
         }
         Err("too many workers write warnings of this integration at once".into())

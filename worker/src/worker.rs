@@ -10,9 +10,9 @@ use frigg_core::rate_limit::Limit;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::aws::{Aws, AwsScheduler, AwsSqs};
 #[cfg(feature = "dynamodb")]
-use crate::aws::{DynamoGate, DynamoState};
+use crate::aws::DynamoGate;
+use crate::aws::{Aws, AwsScheduler, AwsSqs};
 use crate::batch::{OnLimit, Pipe};
 use crate::book::Book;
 use crate::clock::Clock;
@@ -28,6 +28,7 @@ use crate::queues::Queues;
 use crate::rest::Rest;
 use crate::run_state::RunState;
 use crate::runtime;
+use crate::stores;
 use crate::warnings::Warnings;
 
 /// A handler, ready to run.
@@ -51,12 +52,13 @@ impl<C: Consumer> Worker<C> {
     /// own. Calls nothing.
     ///
     /// # Errors
-    /// When a necessary variable is missing; the text names it.
+    /// When a necessary variable is missing, or one needs a feature that was not built; the text names it.
     pub async fn from_env(consumer: C) -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok();
         log::init(variable);
         let (config, bad) = Config::from_variables(variable);
         bad.iter().for_each(log::bad_setting);
+        stores::check(&config)?;
         if !runtime::under_lambda() && config.queue_url.is_none() {
             return Err(Error::new(
                 "FRIGG_QUEUE_URL is not set: outside Lambda it names the queue to poll, for example \
@@ -101,11 +103,8 @@ impl<C: Consumer> Worker<C> {
             let store = DynamoGate::new(aws.clone(), table.clone());
             self = self.with_gate(Arc::new(store));
         }
-        if let Some(table) = &self.config.state_table {
-            let store = DynamoState::new(aws.clone(), table.clone(), Clock::system());
-            let store = Arc::new(store);
-            self = self.with_run_state(Arc::clone(&store) as Arc<dyn RunState>);
-            self = self.with_warnings(Warnings::new(store));
+        if let Some((store, warnings)) = stores::tables::state(&self.config, aws) {
+            self = self.with_run_state(store).with_warnings(warnings);
         }
         self
     }
@@ -140,7 +139,7 @@ impl<C: Consumer> Worker<C> {
     }
 
     /// Tells the users of a message's integration (`data.integrationId`) of waits over a minute. Default: in the table of
-    /// `FRIGG_STATE_TABLE`, else nowhere.
+    /// `FRIGG_STATE_TABLE`, announced to `FRIGG_WARNINGS_TOPIC` and `FRIGG_WARNINGS_BUS`; without a table, nowhere.
     #[must_use]
     pub fn with_warnings(mut self, warnings: Warnings) -> Self {
         self.pipe.effects.warnings = Some(warnings);

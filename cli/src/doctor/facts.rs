@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub scheduler_role: Option<Found<Role>>,
     /// The tables that variables name, by name, as far as they could be looked at.
     pub tables: BTreeMap<String, Found<Table>>,
+    /// The topic and the bus that variables name, by that name, as far as they could be looked at: their ARNs.
+    pub announcements: BTreeMap<String, Found<String>>,
     /// What could not be looked at.
     pub gaps: Vec<Gap>,
 }

@@ -90,6 +90,17 @@ pub(crate) async fn look(aws: &Aws, target: &Target) -> Result<Facts> {
             tables.insert(name.to_owned(), table);
         }
     }
+    let mut announcements = BTreeMap::new();
+    for variable in ["FRIGG_WARNINGS_TOPIC", "FRIGG_WARNINGS_BUS"] {
+        let Some(name) = function.variable(variable) else {
+            continue;
+        };
+        let found = match variable {
+            "FRIGG_WARNINGS_TOPIC" => look.topic(name).await,
+            _ => look.bus(name).await,
+        };
+        announcements.extend(found.map(|found| (name.to_owned(), found)));
+    }
     let (mut group_exists, mut scheduler_role) = (None, None);
     if let Some(role) = schedules {
         let group = function
@@ -111,6 +122,7 @@ pub(crate) async fn look(aws: &Aws, target: &Target) -> Result<Facts> {
         group_exists,
         scheduler_role,
         tables,
+        announcements,
         gaps: look.gaps,
     })
 }
@@ -291,6 +303,42 @@ impl Look<'_> {
                     );
                 }
                 self.gap("scheduler:GetScheduleGroup", group, &refusal);
+                None
+            }
+        }
+    }
+
+    async fn topic(&mut self, arn: &str) -> Option<Found<String>> {
+        let ask = [
+            ("Action", "GetTopicAttributes"),
+            ("Version", "2010-03-31"),
+            ("TopicArn", arn),
+        ];
+        let answer = self.aws.query("sns", &ask).await;
+        self.found("sns:GetTopicAttributes", arn, answer.map(|_| arn.to_owned()))
+    }
+
+    async fn bus(&mut self, bus: &str) -> Option<Found<String>> {
+        let ask = json!({ "Name": bus });
+        let answer = self.aws.json("events", "AWSEvents.DescribeEventBus", &ask).await;
+        self.found(
+            "events:DescribeEventBus",
+            bus,
+            answer.map(|found| text(&found["Arn"])),
+        )
+    }
+
+    fn found<T>(
+        &mut self,
+        permission: &'static str,
+        resource: &str,
+        answer: Result<T, Refusal>,
+    ) -> Option<Found<T>> {
+        match answer {
+            Ok(thing) => Some(Found::Here(thing)),
+            Err(refusal) if refusal.is_missing() || refusal.code == "NotFound" => Some(Found::Missing),
+            Err(refusal) => {
+                self.gap(permission, resource, &refusal);
                 None
             }
         }

@@ -22,6 +22,7 @@
 //! - [`tables`]: for the worker's gate and state.
 //! - [`stacks`]: the template that users deploy.
 
+mod announcements;
 mod api;
 mod bootstrap;
 pub mod flavour;

@@ -7,6 +7,7 @@
 //!
 //! Never early is asserted to the millisecond. Late is asserted with wide bounds: machines are slow and shared.
 
+mod announcements;
 mod crash;
 mod examples;
 mod faults;

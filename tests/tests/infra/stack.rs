@@ -233,6 +233,28 @@ async fn a_fifo_stack_leaves_room_for_every_deferral() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_topic_and_a_bus_are_named_and_granted() -> Result<()> {
+    let topic = "arn:aws:sns:us-east-1:123456789012:users";
+    let bus = "arn:aws:events:us-east-1:123456789012:event-bus/users";
+    let (emulator, stack) = deploy(&[("WarningsTopicArn", topic), ("WarningsBusArn", bus)]).await?;
+    let variables = &function(emulator, &stack).await?["Environment"]["Variables"];
+    assert_eq!(
+        (
+            &variables["FRIGG_WARNINGS_TOPIC"],
+            &variables["FRIGG_WARNINGS_BUS"]
+        ),
+        (&json!(topic), &json!(bus))
+    );
+    let all = statements(emulator, &stack, "FunctionRoleArn", "work").await?;
+    for (action, resource) in [("sns:Publish", topic), ("events:PutEvents", bus)] {
+        let granted = all.iter().filter(|one| one["Action"] == action);
+        let resources: Vec<_> = granted.map(|one| one["Resource"].clone()).collect();
+        assert_eq!(resources, [json!(resource)], "{action}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn without_the_scheduler_nothing_speaks_of_it() -> Result<()> {
     let (emulator, stack) = deploy(&[("Scheduler", "no")]).await?;
     without_scheduler(emulator, &stack).await

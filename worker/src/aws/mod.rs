@@ -3,6 +3,7 @@
 //! Nothing is built before the first call needs it: configuration, credentials and TLS roots cost start-up time that a
 //! batch without deferrals should not pay.
 
+mod announce;
 #[cfg(feature = "dynamodb")]
 mod gate;
 mod scheduler;
@@ -24,6 +25,10 @@ use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use tokio::sync::{Mutex, OnceCell};
 
+#[cfg(feature = "eventbridge")]
+pub use announce::EventBus;
+#[cfg(feature = "sns")]
+pub use announce::Topic;
 #[cfg(feature = "dynamodb")]
 pub use gate::DynamoGate;
 pub use scheduler::AwsScheduler;

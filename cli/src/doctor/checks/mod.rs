@@ -7,6 +7,7 @@ mod rights;
 mod schedules;
 mod tables;
 mod variables;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     ];
     let mut findings: Vec<_> = checks.iter().filter_map(|check| check(&subject)).collect();
     findings.extend(tables::tables(&subject));
+    findings.extend(warnings::warnings(&subject));
     findings.extend(variables::bad_values(&subject, &bad));
     findings
 }

@@ -13,6 +13,8 @@ const QUEUE: &str = "arn:aws:sqs:eu-west-1:1:jobs";
 const DEAD: &str = "arn:aws:sqs:eu-west-1:1:jobs-dead-letters";
 const SCHEDULE_DEAD: &str = "arn:aws:sqs:eu-west-1:1:jobs-schedule-dead-letters";
 const SCHEDULER_ROLE: &str = "arn:aws:iam::1:role/scheduler";
+const TOPIC: &str = "arn:aws:sns:eu-west-1:1:users";
+const BUS: &str = "arn:aws:events:eu-west-1:1:event-bus/users";
 const KEY: &str = "arn:aws:kms:eu-west-1:1:key/k";
 
 fn policy(statements: &Value) -> Policy {
@@ -30,6 +32,8 @@ fn function_policy() -> Value {
           "Condition": { "StringEquals": { "iam:PassedToService": "scheduler.amazonaws.com" } } },
         { "Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:UpdateItem"],
           "Resource": [table_arn("jobs-gate"), table_arn("jobs-state")] },
+        { "Effect": "Allow", "Action": "sns:Publish", "Resource": TOPIC },
+        { "Effect": "Allow", "Action": "events:PutEvents", "Resource": BUS },
     ])
 }
 
@@ -84,6 +88,8 @@ fn healthy() -> Facts {
         ("FRIGG_QUEUE_MAX_RECEIVE_COUNT", "3"),
         ("FRIGG_GATE_TABLE", "jobs-gate"),
         ("FRIGG_STATE_TABLE", "jobs-state"),
+        ("FRIGG_WARNINGS_TOPIC", TOPIC),
+        ("FRIGG_WARNINGS_BUS", "users"),
     ];
     Facts {
         region: "eu-west-1".to_owned(),
@@ -127,6 +133,9 @@ fn healthy() -> Facts {
             boundary: None,
         })),
         tables: tables(),
+        announcements: [(TOPIC, TOPIC), ("users", BUS)]
+            .map(|(name, arn)| (name.to_owned(), Found::Here(arn.to_owned())))
+            .into(),
         gaps: Vec::new(),
     }
 }
@@ -304,6 +313,41 @@ fn each_fault_gives_just_its_finding() {
             &["dynamodb:UpdateItem on arn:aws:dynamodb:eu-west-1:1:table/jobs-gate"],
             |f| {
                 let statements = json!([{ "Effect": "Deny", "Action": "dynamodb:UpdateItem", "Resource": table_arn("jobs-gate") }]);
+                role(&mut f.function_role).policies.push(policy(&statements));
+            },
+        ),
+        (
+            "warnings",
+            Fail,
+            &["FRIGG_WARNINGS_TOPIC is set, and FRIGG_STATE_TABLE is not"],
+            |f| {
+                function(f).variables.remove("FRIGG_STATE_TABLE");
+                function(f).variables.remove("FRIGG_WARNINGS_BUS");
+            },
+        ),
+        (
+            "warnings",
+            Fail,
+            &["users of FRIGG_WARNINGS_BUS does not exist"],
+            |f| {
+                f.announcements.insert("users".to_owned(), Found::Missing);
+            },
+        ),
+        (
+            "warnings",
+            Fail,
+            &["sns:Publish on arn:aws:sns:eu-west-1:1:users"],
+            |f| {
+                let statements = json!([{ "Effect": "Deny", "Action": "sns:Publish", "Resource": TOPIC }]);
+                role(&mut f.function_role).policies.push(policy(&statements));
+            },
+        ),
+        (
+            "warnings",
+            Fail,
+            &["events:PutEvents on arn:aws:events:eu-west-1:1:event-bus/users"],
+            |f| {
+                let statements = json!([{ "Effect": "Deny", "Action": "events:*", "Resource": "*" }]);
                 role(&mut f.function_role).policies.push(policy(&statements));
             },
         ),
