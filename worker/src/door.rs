@@ -87,6 +87,15 @@ impl Doorkeeper {
 
     /// Closes a key for everybody.
     pub(crate) async fn close(&self, key: &str, closure: &Closure) {
+        let fresh = |known: &&Known| known.at.elapsed() < MEMORY;
+        let known = lock(&self.memory)
+            .get(key)
+            .filter(fresh)
+            .and_then(|known| known.gate.closed_until);
+        if known >= Some(closure.until) {
+            // Another record of this process has just told it.
+            return;
+        }
         // First here: the batch's next record must not wait for the store to know.
         self.remember(key, |gate| {
             gate.close(closure);

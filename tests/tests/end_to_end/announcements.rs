@@ -143,9 +143,7 @@ async fn a_requester_tells_the_users_of_an_integration() -> Result<()> {
         max_in_process_wait: Some(Duration::ZERO),
     };
     for path in ["burst", "daily", "daily"] {
-        let call = no_wait
-            .clone()
-            .run(async { crm.get(path).send().await.map(drop) });
+        let call = no_wait.run(async { crm.get(path).send().await.map(drop) });
         assert!(call.await.is_err(), "{path}");
     }
     let stored = WarningStore::read(&*store, "7").await.map_err(text)?.list();

@@ -1,18 +1,23 @@
 //! The worker's tables: the gate, and the state of processes, against the rules that the fakes in memory follow.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use frigg_tests::emulator::{Emulator, REGION};
+use frigg_tests::proxy::Proxy;
 use frigg_worker::core::rate_limit::{Reason, Window};
 use frigg_worker::core::time::{iso, parse_iso};
 use frigg_worker::gate::{Closure, GateStore, Line, Reservation};
 use frigg_worker::run_state::{Mechanism, RunState, State, Status};
-use frigg_worker::testing::{FakeGate, MemoryState};
-use frigg_worker::{Aws, BoxError, Clock, DynamoGate, DynamoState};
+use frigg_worker::testing::{FakeGate, FakeSqs, MemoryState, event, message};
+use frigg_worker::{
+    Aws, BoxError, Clock, Config, DynamoGate, DynamoState, HandlerError, Job, RateLimited, Raw, Worker,
+    handler_fn,
+};
 use futures_util::future::join;
 use futures_util::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
@@ -21,10 +26,14 @@ use serde_json::{Value, json};
 use crate::support::{self, Outcome};
 
 pub(crate) fn aws(emulator: &Emulator) -> Aws {
+    aws_at(emulator.endpoint())
+}
+
+fn aws_at(endpoint: &str) -> Aws {
     let credentials = Credentials::new("test", "test", None, None, "frigg-tests");
     let config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
-        .endpoint_url(emulator.endpoint())
+        .endpoint_url(endpoint)
         .region(Region::new(REGION))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .http_client(aws_smithy_http_client::Builder::new().build_http());
@@ -194,6 +203,82 @@ async fn two_writers_in_the_same_instant_never_leave_the_earlier_time() -> Resul
     };
     let rounds = stream::iter(0..1_000).map(race).buffer_unordered(20);
     rounds.collect::<Vec<_>>().await.into_iter().collect()
+}
+
+// ---- What it costs
+
+/// A batch of ten for a key, on a worker whose table is behind a proxy: the reads and writes on the wire.
+async fn cost(
+    proxy: &Proxy,
+    table: &str,
+    variables: &[(&str, &str)],
+    key: &str,
+    limit: Option<RateLimited>,
+) -> Result<(usize, usize)> {
+    let scope = key.to_owned();
+    let handler = handler_fn(move |_: Job<Raw>| {
+        let answer = limit
+            .clone()
+            .map_or(Ok(()), |limit| Err(HandlerError::from(limit)));
+        async move { answer }
+    });
+    let handler = handler.with_scope_key(move |_: &Raw| Some(scope.clone()));
+    let (config, _) = Config::from_variables(|name| {
+        let found = variables.iter().find(|(variable, _)| *variable == name);
+        found.map(|(_, value)| (*value).to_owned())
+    });
+    let worker = Worker::new(handler, config)
+        .with_sqs(Arc::new(FakeSqs::default()))
+        .with_gate(Arc::new(DynamoGate::new(aws_at(&proxy.url()), table)));
+    let count = |operation: &str| {
+        let mut calls = proxy.calls_of(operation);
+        calls.retain(|call| call.request["Key"]["pk"]["S"] == key);
+        calls.len()
+    };
+    let before = (count("GetItem"), count("UpdateItem"));
+    let messages = (0..10).map(|n| message(&format!("m{n}"), "{}")).collect();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    let answer = worker.handle(event(messages), deadline).await?;
+    assert_eq!(answer.batch_item_failures, [], "{key}");
+    Ok((count("GetItem") - before.0, count("UpdateItem") - before.1))
+}
+
+#[tokio::test]
+async fn a_batch_costs_a_read_and_a_slot_a_write_or_two() -> Result<()> {
+    let emulator = Emulator::shared().await?;
+    let proxy = Proxy::start(emulator.endpoint()).await?;
+    let table = emulator.create_table("cost").await?;
+    let limited =
+        || RateLimited::after(frigg_tests::clock::now(), Duration::from_secs(60)).with_reason(Reason::Burst);
+    let paced = || {
+        limited().with_window(Window {
+            limit: NonZeroU32::MIN,
+            per: Duration::from_secs(1),
+        })
+    };
+    let one = ("FRIGG_CONCURRENCY", "1");
+    let (shared, fast) = (("FRIGG_PACE", "shared"), ("FRIGG_RATES", "free*=1000/1m"));
+    for (key, variables, limit, want) in [
+        // Ten records of an open key.
+        ("open", &[one][..], None, (1, 0)),
+        // The first one is limited; the others are not run.
+        ("limited", &[one], Some(limited()), (1, 1)),
+        // And each has a slot.
+        ("paced", &[one], Some(paced()), (1, 1 + 10)),
+        // A worker that does not know how far the line has come writes twice for its first slot.
+        ("paced", &[one], Some(paced()), (1, 2 + 9)),
+        // On their way at once, with the same time.
+        ("at-once", &[], Some(limited()), (1, 1)),
+        // A call slot each.
+        ("free", &[one, shared, fast], None, (1, 10)),
+    ] {
+        let got = cost(&proxy, &table, variables, key, limit).await?;
+        assert_eq!(got, want, "{key}");
+    }
+    // Of ten at once, one begins the line, and the others learn that it is begun.
+    let (reads, writes) = cost(&proxy, &table, &[shared, fast], "free-at-once", None).await?;
+    assert!(reads == 1 && writes <= 20, "{reads}, {writes}");
+    Ok(())
 }
 
 // ---- Frigg's cases

@@ -7,7 +7,9 @@
 //! | `reason`, `module`, `windowLimit`, `windowMs` | of the limit that closed it |
 //! | `ttl` | seconds since 1970 |
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -23,6 +25,8 @@ use crate::gate::{Closure, Gate, GateStore, Line, Reservation};
 
 /// Others reserve at the same time: an update that lost its race is tried again.
 const ATTEMPTS: u32 = 6;
+/// Of keys; then it begins anew to learn.
+const MAX_SEEN: usize = 1024;
 /// No message waits for longer than its cap, which is hours.
 const LONGEST_LINE: SignedDuration = SignedDuration::from_hours(8 * 24);
 
@@ -32,6 +36,8 @@ const LONGEST_LINE: SignedDuration = SignedDuration::from_hours(8 * 24);
 #[derive(Debug)]
 pub struct DynamoGate {
     table: Table,
+    /// How far lines have come at least, by key: what decides whether a line is begun or gone on with at first.
+    seen: Mutex<HashMap<(Line, String), Timestamp>>,
 }
 
 impl DynamoGate {
@@ -39,7 +45,22 @@ impl DynamoGate {
     pub fn new(aws: Aws, table: impl Into<String>) -> Self {
         DynamoGate {
             table: Table::new(aws, table.into()),
+            seen: Mutex::default(),
         }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashMap<(Line, String), Timestamp>> {
+        // Nothing panics while it is held.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn saw(&self, key: &str, asked: &Reservation, slot: Timestamp) {
+        let mut seen = self.seen();
+        if seen.len() >= MAX_SEEN {
+            seen.clear();
+        }
+        let next = slot.checked_add(asked.gap).unwrap_or(Timestamp::MAX);
+        seen.insert((asked.line, key.to_owned()), next);
     }
 
     /// The slot that is next in a line that has come so far already.
@@ -127,16 +148,24 @@ impl GateStore for DynamoGate {
             if asked.from >= asked.before {
                 return Ok(None);
             }
+            let next = self.seen().get(&(asked.line, key.to_owned())).copied();
+            let mut begun = next.is_some_and(|next| next >= asked.from);
             for _ in 0..ATTEMPTS {
-                match self.append(key, asked).await? {
-                    Append::At(slot) => return Ok(Some(slot)),
-                    Append::Full => return Ok(None),
-                    Append::Behind => {}
-                }
-                if let Some(slot) = self.begin(key, asked).await? {
+                let slot = if begun {
+                    match self.append(key, asked).await? {
+                        Append::At(slot) => Some(slot),
+                        Append::Full => return Ok(None),
+                        Append::Behind => None,
+                    }
+                } else {
+                    self.begin(key, asked).await?
+                };
+                if let Some(slot) = slot {
+                    self.saw(key, asked, slot);
                     return Ok(Some(slot));
                 }
-                // Another worker began it in between.
+                // Another worker began it, or it has come to its end.
+                begun = !begun;
             }
             Err("too many workers reserve slots of this key at once".into())
         })

@@ -146,6 +146,37 @@ async fn after_a_limit_the_later_records_of_its_key_are_not_run() {
     );
 }
 
+/// Those that were on their way when the first one was refused.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_ten_records_meet_at_once_is_written_once() {
+    struct Limited(u64);
+    impl Handler for Limited {
+        type Message = Raw;
+        type Error = HandlerError;
+        async fn handle(&self, job: Job<Raw>) -> Result<(), HandlerError> {
+            tokio::time::sleep(seconds(1)).await;
+            let last = job.delivery.message_id == "m9";
+            limited(if last { 60 + self.0 } else { 60 })
+        }
+        fn scope_key(&self, _: &Raw) -> Option<String> {
+            Some("a".to_owned())
+        }
+    }
+    // What is later is news.
+    for (later, writes) in [(0, 1), (1, 2)] {
+        let (rig, gate) = (Rig::new(&[]), FakeGate::default());
+        let worker = rig.worker(Limited(later)).with_gate(Arc::new(gate.clone()));
+        batch(
+            &worker,
+            (0..10).map(|n| message(&format!("m{n}"), "{}")).collect(),
+        )
+        .await;
+        let calls = gate.calls();
+        let closes = calls.iter().filter(|call| matches!(call, GateCall::Close(..)));
+        assert_eq!((rig.sent().len(), closes.count()), (10, writes));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_open_key_costs_one_look_in_a_batch() {
     let (rig, gate) = (Rig::new(&[]), FakeGate::default());
