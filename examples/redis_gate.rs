@@ -2,6 +2,9 @@
 //!
 //! `REDIS=localhost:6379 FRIGG_QUEUE_URL=… cargo run -p frigg-examples --bin redis_gate`. Each change is a script, which
 //! Redis runs in one step. A key's entry is a hash with the times in microseconds since 1970; it expires by itself.
+//!
+//! The rules that it has to follow are tested on a Redis of yours (`redis-server --port 6379 --save ''` of Debian's
+//! `redis-server` is one): `REDIS=localhost:6379 cargo test -p frigg-examples --bin redis_gate -- --ignored`.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -212,4 +215,93 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_gate(Arc::new(gate))
         .run()
         .await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use frigg_worker::testing::FakeGate;
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    fn redis() -> RedisGate {
+        RedisGate {
+            address: std::env::var("REDIS").expect("REDIS=host:port"),
+            connection: Mutex::default(),
+        }
+    }
+
+    /// Of today: what is over for eight days, Redis forgets at once.
+    fn at(ms: i64) -> Timestamp {
+        let day = Clock::system().now().as_second() / 86_400 * 86_400_000;
+        Timestamp::from_millisecond(day + ms).expect("a time of our days")
+    }
+
+    fn asked(line: Line, from: i64, before: i64) -> Reservation {
+        Reservation {
+            line,
+            from: at(from),
+            before: at(before),
+            gap: Duration::from_micros(105_264),
+        }
+    }
+
+    /// A key that nobody has used.
+    fn fresh(name: &str) -> String {
+        format!("{name} \u{e9}\r\n\"{}", Clock::system().now().as_nanosecond())
+    }
+
+    #[tokio::test]
+    #[ignore = "needs a Redis, see above"]
+    async fn it_follows_the_same_rules_as_the_fake() -> Result<(), BoxError> {
+        let (store, fake, key) = (redis(), FakeGate::default(), fresh("rules"));
+        assert_eq!(store.look(&key).await?, Gate::default());
+        for (step, ms) in [5_000, 4_000, 5_000, 9_000, 0, -3_600_000]
+            .into_iter()
+            .enumerate()
+        {
+            let window = Window {
+                limit: NonZeroU32::MIN,
+                per: Duration::from_millis(1_500),
+            };
+            let closure = Closure {
+                until: at(ms),
+                reason: Reason::Daily,
+                module: Some("crm".to_owned()),
+                window: (step == 1 || step == 3).then_some(window),
+            };
+            store.close(&key, &closure).await?;
+            fake.close(&key, &closure).await?;
+            for asked in [
+                asked(Line::Return, ms, ms + 3_600_000),
+                asked(Line::Return, ms, ms + 3_600_000),
+                asked(Line::Call, ms, ms + 100),
+                asked(Line::Call, ms, ms + 100),
+                asked(Line::Call, ms, ms),
+            ] {
+                let (got, want) = (
+                    store.reserve(&key, &asked).await?,
+                    fake.reserve(&key, &asked).await?,
+                );
+                assert_eq!(got, want, "step {step}: {asked:?}");
+            }
+            assert_eq!(store.look(&key).await?, fake.gate(&key), "step {step}");
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    #[ignore = "needs a Redis, see above"]
+    async fn no_slot_is_given_twice() -> Result<(), BoxError> {
+        let (stores, key) = ([redis(), redis(), redis()], fresh("race"));
+        let asked = asked(Line::Return, 0, 3_600_000);
+        let calls = (0..300).map(|n| stores[n % 3].reserve(&key, &asked));
+        let slots: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
+        let slots: BTreeSet<_> = slots.into_iter().flatten().collect();
+        let want = (0..300).map(|n| at(0) + asked.gap * n).collect();
+        assert_eq!(slots, want);
+        Ok(())
+    }
 }

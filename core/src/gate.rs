@@ -19,6 +19,9 @@ use crate::rate_limit::{Reason, Window};
 /// A record may wait this long in its process, exclusively, rather than be put back for the rest.
 pub const SHORT_WAIT: SignedDuration = SignedDuration::from_secs(1);
 
+/// A message is expected to come so late at most. After that it has lost its turn: many of them at once are a new herd.
+pub const LATE: SignedDuration = SignedDuration::from_secs(10);
+
 /// One key's entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -118,7 +121,7 @@ impl Gate {
     /// Whether messages wait for a slot that is still to come, or may be late for the last one.
     pub fn has_line(&self, now: Timestamp) -> bool {
         self.next_return
-            .is_some_and(|next| next > now || now.duration_since(next) < SHORT_WAIT)
+            .is_some_and(|next| now.duration_since(next) < LATE)
     }
 
     /// The next slot of a line, taken.

@@ -148,9 +148,9 @@ fn who_passes() {
             Go,
         ),
         // A message may be late for the last slot.
-        (&lined, 1_999, false, None, WhenLimited, Queue(w)),
-        (&lined, 2_000, false, None, WhenLimited, Go),
-        (&lined, 2_000, false, Some(window(1, 5)), Shared, Take(w)),
+        (&lined, 10_999, false, None, WhenLimited, Queue(w)),
+        (&lined, 11_000, false, None, WhenLimited, Go),
+        (&lined, 11_000, false, Some(window(1, 5)), Shared, Take(w)),
     ] {
         assert_eq!(
             gate.pass(at(now), returns, known, pace),

@@ -6,15 +6,12 @@ use std::sync::Arc;
 use frigg_core::deferral::{Deferral, told};
 use frigg_core::gate;
 use frigg_core::rate_limit::{Limit, Window};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::door::{Asked, Door, Slot, usable};
 use crate::effects::{Effects, Pending};
 use crate::gate::{Closure, Line, Reservation};
 use crate::record::Record;
-
-/// A record this long after its time has lost its turn: many of them at once are a new herd.
-const LATE: SignedDuration = SignedDuration::from_secs(10);
 
 /// What a record's place among others goes by.
 #[derive(Debug)]
@@ -28,7 +25,7 @@ impl Effects {
     pub(crate) fn door(&self, record: &Record, asked: &Arc<Asked>) -> Option<Arc<Door>> {
         let keeper = Arc::clone(self.keeper.as_ref()?);
         let now = self.clock.now();
-        let returns = |at: Timestamp| now.duration_since(at) < LATE;
+        let returns = |at: Timestamp| now.duration_since(at) < gate::LATE;
         let returns = record.delivery.retry_at.is_some_and(returns);
         Some(Arc::new(Door::new(
             keeper,

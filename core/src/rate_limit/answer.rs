@@ -81,7 +81,7 @@ pub struct Refusal {
     pub received_at: Timestamp,
     /// The provider's short name, where known.
     pub module: Option<String>,
-    /// The provider's documented window for this reason, where its limit is known.
+    /// The provider's documented window for this reason, where its limit is known; else the one that the response states.
     pub window: Option<Window>,
     /// The policy's shortest wait.
     pub min_retry_after: Option<Duration>,

@@ -165,7 +165,7 @@ pub struct Limit {
     pub scope_key: Option<String>,
     /// HTTP status of the refusal.
     pub status: Option<u16>,
-    /// The provider's documented window for this limit, where known.
+    /// The provider's window for this limit, as documented or as its answer states it.
     pub window: Option<Window>,
 }
 

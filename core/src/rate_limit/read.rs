@@ -7,7 +7,7 @@ use http::HeaderMap;
 use jiff::Timestamp;
 
 use super::clock::{Clock, When};
-use super::parsers::exhausted_reason;
+use super::parsers::{exhausted_reason, stated_window};
 use super::{Answer, Hint, Parser, Policy, Reason, Refusal, Signal, Source, Verdict, codes, words};
 
 /// Reads one response of a provider that the [table](super::providers) may know: the call for a handler that has its own
@@ -258,11 +258,13 @@ impl Policy {
     }
 
     fn refusal(&self, signal: &Signal<'_>, hint: Hint) -> Refusal {
+        let documented = self.rate(hint.reason, signal.route());
+        let stated = || stated_window(signal.headers(), self.clock(signal)).filter(|_| !self.frigg);
         Refusal {
             status: signal.status(),
             received_at: signal.received_at(),
             module: self.module().map(str::to_owned),
-            window: self.rate(hint.reason, signal.route()),
+            window: documented.or_else(stated),
             min_retry_after: self.min_retry_after,
             hint,
         }

@@ -1,5 +1,6 @@
 //! Remaining and reset, in every spelling and for several buckets at once.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 use super::{header, ietf};
 use crate::rate_limit::clock::{Clock, When};
 use crate::rate_limit::value::{self, Number, Unit};
-use crate::rate_limit::{Hint, Place, Reason, Source, words};
+use crate::rate_limit::{Hint, Place, Reason, Source, Window, words};
 
 /// The headers that describe a budget, grouped by bucket: `X-RateLimit-Remaining-Requests` and
 /// `X-RateLimit-Reset-Requests` are one, `X-RateLimit-Day-Remaining` and `X-RateLimit-Day-Reset` another, each limit of an
@@ -40,6 +41,19 @@ pub fn buckets(headers: &HeaderMap, clock: Clock<'_>) -> Option<Hint> {
     })
 }
 
+/// The rate that a refusal states itself: the limit of the exhausted bucket that decides, in the window that is stated
+/// (`w=`, `X-RateLimit-Period`) or named (`X-RateLimit-Limit-Minute`). The time until its reset is no window: that is what is
+/// left of one. A day and more is none to space calls by.
+pub(crate) fn stated_window(headers: &HeaderMap, clock: Clock<'_>) -> Option<Window> {
+    let buckets = collect(headers, clock);
+    let exhausted = buckets.iter().filter(|bucket| bucket.left == Left::Nothing);
+    let bucket = exhausted.max_by_key(|bucket| bucket.reset.map(|reset| reset.wait))?;
+    let (limit, stated) = bucket.quota(headers)?;
+    let per = bucket.window.or(stated).or_else(|| bucket.named_window())?;
+    let limit = NonZeroU32::new(u32::try_from(limit).ok()?)?;
+    (!per.is_zero() && per < DAY).then_some(Window { limit, per })
+}
+
 /// The kind of limit that an exhausted bucket's window or name says, whether or not it has a reset.
 pub(crate) fn exhausted_reason(headers: &HeaderMap, clock: Clock<'_>) -> Option<Reason> {
     let buckets = collect(headers, clock);
@@ -59,7 +73,7 @@ fn collect<'a>(headers: &'a HeaderMap, clock: Clock<'_>) -> Vec<Bucket<'a>> {
         if *name == ietf::RATELIMIT {
             let limits = ietf::limits(text);
             buckets.extend(limits.map(|limit| Bucket::of_field(&limit, name, headers, clock)));
-        } else if let Some(part) = Part::of(name) {
+        } else if let Some(part) = Part::of(name).filter(|part| part.kind != Kind::Limit) {
             let at = match buckets.iter().position(|bucket| bucket.key == part.key) {
                 Some(at) => at,
                 None => {
@@ -72,6 +86,10 @@ fn collect<'a>(headers: &'a HeaderMap, clock: Clock<'_>) -> Vec<Bucket<'a>> {
     }
     buckets
 }
+
+/// The key of what the `RateLimit` field says.
+const FIELD: Key<'static> = Key([Some("ratelimit"); 4]);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// What is left in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +168,7 @@ impl<'a> Bucket<'a> {
         };
         Bucket {
             // No header's bucket has this key, so none is added to it.
-            key: Key([Some("ratelimit"); 4]),
+            key: FIELD,
             left: limit.remaining.map_or(Left::Unsaid, left),
             reset: limit
                 .reset
@@ -182,7 +200,39 @@ impl<'a> Bucket<'a> {
                     self.window = Some(window);
                 }
             }
+            // Only a refusal's matters.
+            Kind::Limit => {}
         }
+    }
+
+    /// The calls that it lets pass, and the window where that is stated beside them.
+    fn quota(&self, headers: &HeaderMap) -> Option<(u64, Option<Duration>)> {
+        if self.key == FIELD {
+            let policy = header(headers, ietf::RATELIMIT_POLICY.as_str());
+            return ietf::quota(header(headers, ietf::RATELIMIT.as_str())?, policy, self.policy);
+        }
+        let texts = headers.iter().filter_map(|(name, value)| {
+            let part = Part::of(name).filter(|part| part.kind == Kind::Limit && part.key == self.key)?;
+            value.to_str().ok().map(|text| (part, text.trim()))
+        });
+        let (_, text) = texts.into_iter().next()?;
+        // `10, 10;w=1, 50;w=60` of the drafts up to -06: the limit that counts, then the policies.
+        ietf::first_quota(text)
+    }
+
+    fn named_window(&self) -> Option<Duration> {
+        let words = self.key.0.into_iter().flatten().chain(self.policy);
+        let seconds = |word: &str| match word
+            .to_ascii_lowercase()
+            .trim_start_matches("per-")
+            .trim_end_matches("ly")
+        {
+            "second" => Some(1),
+            "minute" => Some(60),
+            "hour" => Some(3_600),
+            _ => None,
+        };
+        words.filter_map(seconds).next().map(Duration::from_secs)
     }
 
     fn reason(&self) -> Reason {
@@ -213,6 +263,7 @@ enum Kind {
     Remaining,
     Reset,
     Window,
+    Limit,
 }
 
 /// The words of a header name that tell buckets apart, in order.
@@ -234,12 +285,12 @@ impl<'a> Part<'a> {
                 return usual(Kind::Remaining);
             }
             "x-ratelimit-reset" | "ratelimit-reset" | "x-rate-limit-reset" => return usual(Kind::Reset),
-            "x-ratelimit-limit" | "ratelimit-limit" | "x-rate-limit-limit" => return None,
+            "x-ratelimit-limit" | "ratelimit-limit" | "x-rate-limit-limit" => return usual(Kind::Limit),
             _ => {}
         }
         let mut kind = None;
         let mut unit = Unit::BySize;
-        let mut about_rates = false;
+        let (mut about_rates, mut limit) = (false, None);
         let mut key = Key::default();
         let mut free = key.0.iter_mut();
         for word in name.as_str().split(['-', '_']) {
@@ -255,6 +306,9 @@ impl<'a> Part<'a> {
                 }
                 "ratelimit" | "rate" | "limit" | "quota" => {
                     about_rates = true;
+                    if word == "limit" {
+                        limit = Some(Kind::Limit);
+                    }
                     if word == "quota" {
                         *free.next()? = Some(word);
                     }
@@ -267,7 +321,7 @@ impl<'a> Part<'a> {
             }
         }
         Some(Part {
-            kind: kind?,
+            kind: kind.or(limit)?,
             unit,
             key,
         })
@@ -289,6 +343,138 @@ fn may_be_about_rates(name: &str) -> bool {
 mod tests {
     use super::super::testing::{Pairs, headers, now};
     use super::*;
+
+    #[test]
+    fn a_refusal_states_its_rate() {
+        let table: &[(Pairs, Option<(u32, u64)>)] = &[
+            // The field and its policy, in the drafts' forms.
+            (
+                &[
+                    ("ratelimit", r#""b";r=0;t=12"#),
+                    ("ratelimit-policy", r#""b";q=100;w=60"#),
+                ],
+                Some((100, 60)),
+            ),
+            (
+                &[
+                    ("ratelimit", r#""a";r=5;t=1, "b";r=0;t=12"#),
+                    ("ratelimit-policy", r#""a";q=10;w=1, "b";q=100;w=60"#),
+                ],
+                Some((100, 60)),
+            ),
+            (
+                &[
+                    ("ratelimit", "limit=9, remaining=0, reset=5"),
+                    ("ratelimit-policy", "9;w=60"),
+                ],
+                Some((9, 60)),
+            ),
+            (
+                &[
+                    ("ratelimit", "limit=9, remaining=0, reset=5"),
+                    ("ratelimit-policy", "8;w=60"),
+                ],
+                None,
+            ),
+            (
+                &[
+                    ("ratelimit-limit", "10, 10;w=1, 50;w=60"),
+                    ("ratelimit-remaining", "0"),
+                    ("ratelimit-reset", "1"),
+                ],
+                Some((10, 1)),
+            ),
+            // A name or a header of its own for the window.
+            (
+                &[
+                    ("x-ratelimit-limit-minute", "60"),
+                    ("x-ratelimit-remaining-minute", "0"),
+                    ("x-ratelimit-reset-minute", "7"),
+                ],
+                Some((60, 60)),
+            ),
+            (
+                &[
+                    ("x-ratelimit-limit", "600"),
+                    ("x-ratelimit-remaining", "0"),
+                    ("x-ratelimit-reset", "7"),
+                    ("x-ratelimit-period", "3600"),
+                ],
+                Some((600, 3_600)),
+            ),
+            // Of two that are exhausted the one that is waited for; one with calls left did not refuse.
+            (
+                &[
+                    ("x-ratelimit-limit-second", "5"),
+                    ("x-ratelimit-remaining-second", "0"),
+                    ("x-ratelimit-reset-second", "1"),
+                    ("x-ratelimit-limit-hour", "1000"),
+                    ("x-ratelimit-remaining-hour", "0"),
+                    ("x-ratelimit-reset-hour", "99"),
+                ],
+                Some((1_000, 3_600)),
+            ),
+            (
+                &[
+                    ("x-ratelimit-limit-minute", "60"),
+                    ("x-ratelimit-remaining-minute", "1"),
+                    ("x-ratelimit-reset-minute", "7"),
+                ],
+                None,
+            ),
+            // What is left of a window is no window; nor is a day one to space calls by.
+            (
+                &[
+                    ("x-ratelimit-limit", "60"),
+                    ("x-ratelimit-remaining", "0"),
+                    ("x-ratelimit-reset", "7"),
+                ],
+                None,
+            ),
+            (
+                &[
+                    ("ratelimit", r#""b";r=0;t=12"#),
+                    ("ratelimit-policy", r#""b";q=100;w=86400"#),
+                ],
+                None,
+            ),
+            // Nonsense.
+            (
+                &[
+                    ("ratelimit", r#""b";r=0;t=12"#),
+                    ("ratelimit-policy", r#""b";q=0;w=60"#),
+                ],
+                None,
+            ),
+            (
+                &[
+                    ("ratelimit", r#""b";r=0;t=12"#),
+                    ("ratelimit-policy", r#""b";q=100;w=0"#),
+                ],
+                None,
+            ),
+            (
+                &[
+                    ("ratelimit", r#""b";r=0;t=12"#),
+                    ("ratelimit-policy", r#""b";q=-4;w=60"#),
+                ],
+                None,
+            ),
+            (
+                &[
+                    ("x-ratelimit-limit-minute", "many"),
+                    ("x-ratelimit-remaining-minute", "0"),
+                ],
+                None,
+            ),
+            (&[("retry-after", "7")], None),
+        ];
+        for (pairs, want) in table {
+            let window = stated_window(&headers(pairs), Clock::local(now()));
+            let got = window.map(|window| (window.limit.get(), window.per.as_secs()));
+            assert_eq!(got, *want, "{pairs:?}");
+        }
+    }
 
     #[test]
     fn exhausted_buckets_count_and_the_longest_decides() {

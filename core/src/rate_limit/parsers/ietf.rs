@@ -4,6 +4,8 @@
 //! character; real servers send such (two names before the parameters). So the few marks that matter are split here:
 //! commas and semicolons outside of quotes.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderName};
 
 use super::header;
@@ -79,6 +81,38 @@ pub(super) fn limits(text: &str) -> impl Iterator<Item = FieldLimit<'_>> {
 pub(super) fn policy_window(field: &str, name: &str) -> Option<Number> {
     let item = split(field, ',').find(|item| names(item).any(|own| own == name))?;
     parameter(item, "w").and_then(Number::parse)
+}
+
+/// The calls that the limit lets pass, and its window in seconds: the `q` and `w` of the policy with its name; without a
+/// name, what `limit=` says and the `w` of the policy of as many calls.
+pub(super) fn quota(
+    field: &str,
+    policy: Option<&str>,
+    name: Option<&str>,
+) -> Option<(u64, Option<Duration>)> {
+    let number = |text| Number::parse(text).map(Number::whole);
+    let Some(name) = name else {
+        let mut pairs = split(field, ',').filter_map(pair);
+        let (_, limit) = pairs.find(|(key, _)| *key == "limit")?;
+        let window = policy.and_then(|policy| policy_window(policy, limit));
+        return Some((number(limit)?, window.map(Number::seconds)));
+    };
+    let item = split(policy?, ',').find(|item| names(item).any(|own| own == name))?;
+    let window = parameter(item, "w").and_then(Number::parse);
+    Some((number(parameter(item, "q")?)?, window.map(Number::seconds)))
+}
+
+/// `RateLimit-Limit` of the drafts up to -06: the calls, and the window of the policy of as many calls.
+pub(super) fn first_quota(text: &str) -> Option<(u64, Option<Duration>)> {
+    let limit = names(split(text, ',').next()?).next()?;
+    let same = split(text, ',').filter(|item| names(item).any(|own| own == limit));
+    let window = same
+        .filter_map(|item| parameter(item, "w"))
+        .find_map(Number::parse);
+    Some((
+        Number::parse(limit).map(Number::whole)?,
+        window.map(Number::seconds),
+    ))
 }
 
 /// A parameter of an item: `t` of `"burst";r=0;t=12`.

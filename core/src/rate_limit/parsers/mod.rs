@@ -18,7 +18,7 @@ mod testing;
 
 pub use body::body;
 pub use buckets::buckets;
-pub(crate) use buckets::exhausted_reason;
+pub(crate) use buckets::{exhausted_reason, stated_window};
 pub use ietf::ietf;
 pub use reset_headers::reset_headers;
 pub use retry_after::retry_after;
