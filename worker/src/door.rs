@@ -29,6 +29,8 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A store that failed is left alone for so long.
 const REST: Duration = Duration::from_secs(5);
 const WARN_EVERY: Duration = Duration::from_secs(60);
+/// A slot that begins in less is free now.
+const FREE: SignedDuration = SignedDuration::from_micros(1);
 /// Of call slots that are missed, one after the other; then the record comes again.
 const TURNS: u32 = 4;
 /// What a slow store can keep calls waiting.
@@ -284,7 +286,7 @@ impl Door {
         let (window, patience) = match gate.pass(now, self.returns, known, self.keeper.pace) {
             Passage::Go => return Ok(()),
             Passage::Closed(until) => return gated(until, gate.window.or(known)),
-            Passage::Queue(window) => (window, SignedDuration::from_micros(1)),
+            Passage::Queue(window) => (window, FREE),
             Passage::Take(window) => (window, SHORT_WAIT),
         };
         let before = now.checked_add(patience).unwrap_or(Timestamp::MAX);
@@ -307,12 +309,13 @@ impl Door {
     /// took its time, is left: a late call would meet the next ones in one window.
     async fn turn(&self, key: &str, window: Window, patience: SignedDuration) -> Slot {
         for _ in 0..TURNS {
+            let now = self.clock.now();
             // The line may be free, and the answer is not here at once.
-            let from = after(self.clock.now(), self.keeper.answers_in());
+            let from = after(now, self.keeper.answers_in());
             let asked = Reservation {
                 line: Line::Call,
                 from,
-                before: after(from, patience),
+                before: after(now, patience).max(after(from, FREE)),
                 gap: gate::gap(window),
             };
             let slot = self.keeper.slot(key, asked).await;

@@ -9,28 +9,50 @@ use frigg_worker::testing::GateCall;
 
 use self::model::{Scene, per, run};
 
-#[tokio::test(start_paused = true)]
-async fn messages_keep_the_provider_busy() {
-    let outcome = run(Scene::of(4_000, per(100, 10))).await;
-    assert_eq!((outcome.done, outcome.failed, outcome.early), (4_000, 0, 0));
-    let (refused, used) = (outcome.refused(), outcome.utilisation(Duration::ZERO));
-    println!("refused {refused}, of the quota used {:.2} %", used * 100.0);
-    assert!(used >= 0.95, "{used}");
-}
+const OUTAGES: &[(u64, u64)] = &[(200, 230), (600, 640)];
 
+/// The store is away twice, and the hosts' clocks are as far apart as clocks that are kept.
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_messages_lose_nothing_by_clocks_two_seconds_apart_and_outages() {
+async fn ten_thousand_messages_use_the_quota_through_outages() {
     let outcome = run(Scene {
-        skew_ms: 2_000,
-        outages: &[(200, 230), (600, 640)],
+        skew_ms: 100,
+        outages: OUTAGES,
         ..Scene::of(10_000, per(100, 10))
     })
     .await;
     assert_eq!((outcome.done, outcome.failed, outcome.early), (10_000, 0, 0));
-    let (refused, used) = (outcome.refused(), outcome.utilisation(Duration::ZERO));
-    println!("refused {refused}, of the quota used {:.2} %", used * 100.0);
-    assert!(used >= 0.85, "{used}");
-    assert!(refused < 500, "{refused}");
+    let used = outcome.utilisation(Duration::ZERO);
+    println!(
+        "refused {}, {} of them after the first second, of the quota used {:.2} %",
+        outcome.refused(),
+        outcome.refused_from(Duration::from_secs(1)),
+        used * 100.0
+    );
+    assert!(used >= 0.95, "{used}");
+    assert_eq!(outcome.refused_from(Duration::from_secs(1)), 0);
+}
+
+/// A slot is a moment, and here each worker has its own idea of that: calls that are apart by the clocks meet at the
+/// provider, and a refusal closes the key for the others too. Slots at 95 % leave nothing to make up for it.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_messages_lose_nothing_by_clocks_two_seconds_apart_and_outages() {
+    let outcome = run(Scene {
+        skew_ms: 2_000,
+        outages: OUTAGES,
+        ..Scene::of(10_000, per(100, 10))
+    })
+    .await;
+    assert_eq!((outcome.done, outcome.failed, outcome.early), (10_000, 0, 0));
+    let (late, used) = (
+        outcome.refused_from(Duration::from_secs(1)),
+        outcome.utilisation(Duration::ZERO),
+    );
+    println!(
+        "refused after the first second {late}, of the quota used {:.2} %",
+        used * 100.0
+    );
+    assert!(used >= 0.90, "{used}");
+    assert!(late < 200, "two in a hundred: {late}");
 }
 
 /// Ten calls a second leave a call 52 ms, and this store takes up to 150 ms for an answer.
