@@ -79,12 +79,12 @@ impl Running {
                 ("FRIGG_HTTP_ALLOWED_HOSTS", "api.example.com"),
             ])
             .env("AWS_ENDPOINT_URL", &aws.url)
-            .env("QUEUE_URL", aws.queue_url());
+            // For the hand-written programs, and for ours.
+            .env("QUEUE_URL", aws.queue_url())
+            .env("FRIGG_QUEUE_URL", aws.queue_url());
         match place {
             Place::Lambda => command.env("AWS_LAMBDA_RUNTIME_API", &api.address),
-            Place::Polling { concurrency } => command
-                .env("FRIGG_QUEUE_URL", aws.queue_url())
-                .env("FRIGG_CONCURRENCY", concurrency.to_string()),
+            Place::Polling { concurrency } => command.env("FRIGG_CONCURRENCY", concurrency.to_string()),
         };
         let began = Instant::now();
         let mut process = command

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 /// An SQS queue's ARN: `arn:<partition>:sqs:<region>:<account>:<name>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueueArn {
-    text: String,
+    // Every record of a batch has it.
+    text: Arc<str>,
     /// Byte offsets of region, account and name in `text`.
     parts: [usize; 3],
 }
@@ -48,7 +49,7 @@ impl QueueArn {
         let account_at = region_at + region.len() + 1;
         let name_at = account_at + account.len() + 1;
         Some(QueueArn {
-            text: text.to_owned(),
+            text: text.into(),
             parts: [region_at, account_at, name_at],
         })
     }

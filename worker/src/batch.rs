@@ -1,6 +1,7 @@
 //! The straight line of one batch: open, handle, plan, put back, answer.
 
 use std::collections::{HashMap, HashSet};
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsMessage};
 use frigg_core::deferral::{Decision, Deferral, Failure, Refusal, Tier, plan, plan_arrival, plan_gated};
-use frigg_core::delivery::{Delivery, TimeLeft};
+use frigg_core::delivery::{Delivery, QueueArn, TimeLeft};
 use frigg_core::rate_limit::Limit;
 use frigg_core::scope::Scope;
 use futures_util::stream::FuturesUnordered;
@@ -25,7 +26,7 @@ use crate::error::{Error, HandlerError};
 use crate::groups::Groups;
 use crate::handler::{Consumer, RawJob};
 use crate::metrics;
-use crate::record::{Record, receive_count, span_of};
+use crate::record::{Known, Record, receive_count, span_of};
 use crate::report::Line;
 
 /// Kept of a batch's time for what comes after the handlers.
@@ -81,6 +82,11 @@ impl<C: Consumer> Pipe<C> {
             .map(|m| m.message_id.clone().unwrap_or_default())
             .collect();
         let counts: Vec<Option<u32>> = messages.iter().map(|m| receive_count(&m.attributes)).collect();
+        // Almost always that of all of them.
+        let queue = messages
+            .first()
+            .and_then(|message| message.event_source_arn.as_deref());
+        let queue = queue.and_then(QueueArn::parse);
         if let Some(index) = ids.iter().position(String::is_empty) {
             let text = format!(
                 "record {index} of {} has no messageId; the whole batch is returned",
@@ -95,32 +101,43 @@ impl<C: Consumer> Pipe<C> {
         let run = Run {
             handlers_end,
             time_left,
+            queue,
+            counts: &counts,
             book,
             asked: &asked,
             back,
         };
-        let lanes = stream::iter(lanes::<C>(messages)).map(|lane| self.run_lane(lane, &run));
+        // Boxed once: it is as large as the handler's own future, and moved about until it is polled.
+        let lanes = stream::iter(lanes::<C>(messages)).map(|lane| Box::pin(self.run_lane(lane, &run)));
         // Handlers go on whatever the calls do: the calls wait for each other, never the handlers for a call.
         let work = async {
             let mut lanes = pin!(lanes.buffer_unordered(self.concurrency));
             let (mut groups, mut calls, mut through) = (Groups::default(), FuturesUnordered::new(), false);
             loop {
-                let now = Instant::now();
-                // No company comes any more; or it would be waited for at the cost of what a call may take.
-                let late = through || now >= handlers_end;
-                let leaving = groups.leaving(now, late);
-                calls.extend(leaving.map(|group| self.effects.put_back(group, book)));
+                if groups.leave_at().is_some() {
+                    let now = Instant::now();
+                    // No company comes any more; or it would be waited for at the cost of what a call may take.
+                    let late = through || now >= handlers_end;
+                    let leaving = groups.leaving(now, late);
+                    calls.extend(leaving.map(|group| self.effects.put_back(group, book)));
+                }
                 if through && given_back.is_empty() && calls.is_empty() {
                     break;
                 }
-                let leave_at = groups.leave_at().map(|at| at.min(handlers_end));
+                let leave_at = groups.leave_at();
+                let leave = async {
+                    match leave_at {
+                        Some(at) => sleep_until(at.min(handlers_end)).await,
+                        None => pending().await,
+                    }
+                };
                 tokio::select! {
                     // Without chance: a simulation tells the same story twice.
                     biased;
                     Some(()) = calls.next() => {}
                     Some(one) = given_back.recv() => groups.add(*one, Instant::now()),
                     lane = lanes.next(), if !through => through = lane.is_none(),
-                    () = sleep_until(leave_at.unwrap_or(now)), if leave_at.is_some() => {}
+                    () = leave => {}
                 }
             }
         };
@@ -163,7 +180,12 @@ impl<C: Consumer> Pipe<C> {
 
     fn open(&self, index: usize, message: SqsMessage, run: &Run<'_>) -> Record {
         let (now, options) = (self.effects.clock.now(), &self.effects.options);
-        let mut record = Record::open(index, message, now, options, run.time_left.clone());
+        let known = Known {
+            receive_count: run.counts.get(index).copied().flatten(),
+            queue: run.queue.as_ref(),
+            deadline: run.time_left.clone(),
+        };
+        let mut record = Record::open(index, message, now, options, known);
         record.door = self.effects.door(&record, run.asked);
         if let Some(fault) = record.body.fault() {
             let line = Line::default().with_skip("envelope_ignored", Some(fault.to_string()));
@@ -176,37 +198,24 @@ impl<C: Consumer> Pipe<C> {
 
     /// Sends early ones back, calls the handler once for the others, and settles each. Whether all of them are done.
     async fn handle(&self, records: Vec<Record>, run: &Run<'_>) -> bool {
-        let mut all_acked = true;
-        let mut due = Vec::with_capacity(records.len());
-        for mut record in records {
-            let (now, options) = (self.effects.clock.now(), &self.effects.options);
-            if record.delivery.retry_at.is_some_and(|at| at > now) && !self.effects.waits_here(&record, now) {
-                let can = Box::pin(self.effects.capabilities(&mut record)).await;
-                if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
-                    let in_slot = self.effects.keeper.is_some() && !record.delivery.is_fifo();
-                    let early = Pending::new(record, deferral, can, None).waits_on(in_slot);
-                    run.put_back(Box::new(early));
-                    all_acked = false;
-                    continue;
-                }
-            }
-            self.know_last_attempt(&mut record).await;
-            due.push(record);
+        let all = records.len();
+        let mut due = records;
+        if due.iter().any(|record| record.delivery.retry_at.is_some()) {
+            // Boxed like all that seldom happens: every record's future would be as large as the largest of these.
+            due = Box::pin(self.due(due, run)).await;
         }
+        let mut all_acked = due.len() == all;
         if due.is_empty() {
             return all_acked;
         }
-        let now = self.effects.clock.now();
-        let waiting = due.iter().filter(|record| self.effects.waits_here(record, now));
-        if let Some(at) = waiting.filter_map(|record| record.delivery.retry_at).max() {
-            self.effects.clock.sleep_until(at).await;
+        for record in &mut due {
+            self.know_last_attempt(record).await;
         }
         let results = self.call(&due, run).await;
         for (record, result) in due.into_iter().zip(results) {
             let index = record.index;
             let handled = match result {
-                Ok(()) => self.succeeded(record).await,
-                // Boxed like all that seldom happens: every record's future would be as large as the largest of these.
+                Ok(()) => self.succeeded(&record).await,
                 Err(error) => Box::pin(self.failed(record, error)).await,
             };
             all_acked &= matches!(handled, Handled::Verdict(Verdict::Ack));
@@ -216,6 +225,30 @@ impl<C: Consumer> Pipe<C> {
             }
         }
         all_acked
+    }
+
+    /// Sends early ones back, and waits for those that are early by less than a second.
+    async fn due(&self, records: Vec<Record>, run: &Run<'_>) -> Vec<Record> {
+        let mut due = Vec::with_capacity(records.len());
+        for mut record in records {
+            let (now, options) = (self.effects.clock.now(), &self.effects.options);
+            if record.delivery.retry_at.is_some_and(|at| at > now) && !self.effects.waits_here(&record, now) {
+                let can = self.effects.capabilities(&mut record).await;
+                if let Some(deferral) = plan_arrival(now, &record.delivery, options, can) {
+                    let in_slot = self.effects.keeper.is_some() && !record.delivery.is_fifo();
+                    let early = Pending::new(record, deferral, can, None).waits_on(in_slot);
+                    run.put_back(Box::new(early));
+                    continue;
+                }
+            }
+            due.push(record);
+        }
+        let now = self.effects.clock.now();
+        let waiting = due.iter().filter(|record| self.effects.waits_here(record, now));
+        if let Some(at) = waiting.filter_map(|record| record.delivery.retry_at).max() {
+            self.effects.clock.sleep_until(at).await;
+        }
+        due
     }
 
     /// A first receive is not the last one. (A queue that allows one only is a mistake that a look-up for every message
@@ -238,16 +271,17 @@ impl<C: Consumer> Pipe<C> {
             [record] => record.span.clone(),
             _ => tracing::Span::current(),
         };
-        let scope = self.scope(records, run.handlers_end);
+        let began = Instant::now();
+        let left = run.handlers_end.saturating_duration_since(began);
+        let scope = self.scope(records, left);
         let work = AssertUnwindSafe(scope.run(self.consumer.consume(jobs.collect())))
             .catch_unwind()
             .instrument(span);
         let all = |error: &dyn Fn() -> HandlerError| records.iter().map(|_| Err(error())).collect();
         // A handler must not even begin past its end; `timeout_at` alone would poll it once.
-        if Instant::now() >= run.handlers_end {
+        if left.is_zero() {
             return all(&HandlerError::timed_out);
         }
-        let began = Instant::now();
         self.note_lateness(records);
         let ended = timeout_at(run.handlers_end, work).await;
         metrics::handled(began.elapsed());
@@ -260,19 +294,18 @@ impl<C: Consumer> Pipe<C> {
 
     /// How long after its time each message that was put back begins to run.
     fn note_lateness(&self, records: &[Record]) {
-        let now = self.effects.clock.now();
         for at in records.iter().filter_map(|record| record.delivery.retry_at) {
+            let now = self.effects.clock.now();
             metrics::late(Duration::try_from(frigg_core::time::wait(at, now)).unwrap_or_default());
         }
     }
 
     /// What a client inside the handler may do: until when, and how long it may wait there. A record that can be put
     /// back does not wait in a paid function at all.
-    fn scope(&self, records: &[Record], handlers_end: Instant) -> Scope {
+    fn scope(&self, records: &[Record], left: Duration) -> Scope {
         let frigg = self.effects.options.is_frigg();
         let can_defer =
             |record: &Record| record.delivery.queue_arn.is_some() && !(frigg && record.delivery.is_fifo());
-        let left = handlers_end.saturating_duration_since(Instant::now());
         Scope {
             deadline: self.effects.clock.now().checked_add(left).ok(),
             max_in_process_wait: Some(if records.iter().all(can_defer) {
@@ -283,11 +316,11 @@ impl<C: Consumer> Pipe<C> {
         }
     }
 
-    async fn succeeded(&self, record: Record) -> Handled {
+    async fn succeeded(&self, record: &Record) -> Handled {
         let again =
             record.delivery.deferrals > 0 || record.delivery.receive_count.is_some_and(|count| count > 1);
         if again || record.delivery.gated > 0 {
-            Box::pin(self.effects.clear_state(&record)).await;
+            Box::pin(self.effects.clear_state(record)).await;
         }
         record
             .span
@@ -437,6 +470,9 @@ impl<C: Consumer> Pipe<C> {
 struct Run<'b> {
     handlers_end: Instant,
     time_left: TimeLeft,
+    /// The first record's.
+    queue: Option<QueueArn>,
+    counts: &'b [Option<u32>],
     book: &'b Book,
     asked: &'b Arc<Asked>,
     /// To where the calls are made.

@@ -37,7 +37,8 @@ pub struct Config {
     pub pace: Pace,
     /// `FRIGG_RATES`: rates of limits that no refusal names.
     pub rates: Rates,
-    /// `FRIGG_QUEUE_URL`: the queue to poll outside Lambda.
+    /// `FRIGG_QUEUE_URL`: the queue to poll outside Lambda. Under Lambda it saves a look-up in each process that puts a
+    /// message back.
     pub queue_url: Option<String>,
     /// `FRIGG_BATCH_SECONDS`: how long a polled batch may take. Default 300 s. (Under Lambda, its deadline rules.)
     pub batch_time: Duration,

@@ -10,6 +10,7 @@ mod dead_letter;
 mod door;
 mod effects;
 mod error;
+mod event;
 pub mod gate;
 mod groups;
 mod handler;

@@ -36,11 +36,23 @@ pub(crate) fn too_few_receives(
     })
 }
 
+/// Whether a URL is this queue's: it ends in account and name, and AWS's hosts name the region.
+fn is_url_of(url: &str, queue: &QueueArn) -> bool {
+    let Some((host, path)) = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')) else {
+        return false;
+    };
+    let mut ends = path.rsplit('/');
+    let is_named = ends.next() == Some(queue.name()) && ends.next() == Some(queue.account());
+    is_named && (!host.contains(".amazonaws.") || host.split('.').any(|label| label == queue.region()))
+}
+
 /// Remembers each queue's URL and attributes. A URL look-up that failed is not remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// Whether `QueueOwnerAWSAccountId` is passed. Frigg does not.
     owner: bool,
+    /// The URL of one of them, from the environment: nobody needs to ask for it.
+    told: Option<String>,
     // Both are held during a look-up, so that a batch asks once.
     urls: Mutex<HashMap<QueueArn, Arc<str>>>,
     attributes: Mutex<HashMap<QueueArn, Answer>>,
@@ -54,9 +66,10 @@ enum Answer {
 }
 
 impl Queues {
-    pub(crate) fn new(owner: bool) -> Self {
+    pub(crate) fn new(owner: bool, told: Option<String>) -> Self {
         Queues {
             owner,
+            told,
             ..Queues::default()
         }
     }
@@ -66,7 +79,10 @@ impl Queues {
         if let Some(url) = urls.get(queue) {
             return Ok(Arc::clone(url));
         }
-        let url: Arc<str> = sqs.queue_url(queue, self.owner).await?.into();
+        let url: Arc<str> = match self.told.as_deref().filter(|url| is_url_of(url, queue)) {
+            Some(url) => url.into(),
+            None => sqs.queue_url(queue, self.owner).await?.into(),
+        };
         urls.insert(queue.clone(), Arc::clone(&url));
         Ok(url)
     }
@@ -120,6 +136,37 @@ impl Queues {
                 );
                 None
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_known_as_the_queues_own() {
+        let queue = QueueArn::parse("arn:aws:sqs:eu-west-1:111111111111:jobs").unwrap();
+        for (url, want) in [
+            ("https://sqs.eu-west-1.amazonaws.com/111111111111/jobs", true),
+            ("https://eu-west-1.queue.amazonaws.com/111111111111/jobs", true),
+            ("https://sqs.eu-west-1.api.aws/111111111111/jobs", true),
+            ("http://localhost:4566/111111111111/jobs", true),
+            ("http://localhost:4566/queue/eu-west-1/111111111111/jobs", true),
+            ("https://sqs.us-east-1.amazonaws.com/111111111111/jobs", false),
+            ("https://sqs.eu-west-1.amazonaws.com/222222222222/jobs", false),
+            (
+                "https://sqs.eu-west-1.amazonaws.com/111111111111/jobs.fifo",
+                false,
+            ),
+            (
+                "https://sqs.eu-west-1.amazonaws.com/111111111111/more-jobs",
+                false,
+            ),
+            ("jobs", false),
+            ("", false),
+        ] {
+            assert_eq!(is_url_of(url, &queue), want, "{url}");
         }
     }
 }

@@ -27,6 +27,15 @@ pub(crate) struct Record {
     pub(crate) span: Span,
 }
 
+/// What the batch knows of a record already.
+#[derive(Debug)]
+pub(crate) struct Known<'b> {
+    pub(crate) receive_count: Option<u32>,
+    /// Very probably the record's queue.
+    pub(crate) queue: Option<&'b QueueArn>,
+    pub(crate) deadline: TimeLeft,
+}
+
 impl Record {
     /// Reads a message's facts and opens its envelope. A message without a body counts as one with an empty body.
     pub(crate) fn open(
@@ -34,12 +43,18 @@ impl Record {
         message: SqsMessage,
         now: Timestamp,
         options: &Options,
-        deadline: TimeLeft,
+        known: Known<'_>,
     ) -> Record {
-        let mut delivery = delivery(message.message_id, message.event_source_arn, message.attributes);
+        let mut delivery = delivery(message.message_id, message.attributes);
+        let arn = message.event_source_arn.as_deref();
+        delivery.queue_arn = match known.queue {
+            Some(queue) if arn == Some(queue.as_str()) => Some(queue.clone()),
+            _ => arn.and_then(QueueArn::parse),
+        };
         delivery.message_attributes = message_attributes(message.message_attributes);
+        delivery.receive_count = known.receive_count;
         delivery.max_receive_count = options.max_receive_count;
-        delivery.deadline = deadline;
+        delivery.deadline = known.deadline;
 
         let reading = if options.is_frigg() {
             Reading::Frigg
@@ -87,14 +102,12 @@ pub(crate) fn receive_count(attributes: &HashMap<String, String>) -> Option<u32>
     Some(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
-fn delivery(id: Option<String>, arn: Option<String>, attributes: HashMap<String, String>) -> Delivery {
+fn delivery(id: Option<String>, attributes: HashMap<String, String>) -> Delivery {
     let time = |name: &str| Timestamp::from_millisecond(attributes.get(name)?.trim().parse().ok()?).ok();
     let mut delivery = Delivery::default();
-    delivery.receive_count = receive_count(&attributes);
     delivery.sent_at = time("SentTimestamp");
     delivery.first_received_at = time("ApproximateFirstReceiveTimestamp");
     delivery.group_id = attributes.get("MessageGroupId").cloned();
-    delivery.queue_arn = arn.as_deref().and_then(QueueArn::parse);
     delivery.message_id = id.unwrap_or_default();
     delivery.attributes = attributes;
     delivery

@@ -78,7 +78,7 @@ impl<C: Consumer> Worker<C> {
             sqs: Arc::new(AwsSqs::new(aws.clone())),
             scheduler: Arc::new(AwsScheduler::new(aws)),
             scheduling: config.scheduling.clone(),
-            queues: Queues::new(!config.options.is_frigg()),
+            queues: Queues::new(!config.options.is_frigg(), config.queue_url.clone()),
             rest: Rest::default(),
             run_state: None,
             keeper: None,

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::sqs::SqsBatchResponse;
 use jiff::{SignedDuration, Timestamp};
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use tokio::time::Instant;
@@ -13,13 +13,14 @@ use tracing::Instrument as _;
 use crate::batch::Pipe;
 use crate::book::Book;
 use crate::error::{BoxError, Error};
+use crate::event::Event;
 use crate::handler::Consumer;
 use crate::metrics;
 
 /// Serves invocations; several at once where `AWS_LAMBDA_MAX_CONCURRENCY` says so.
 pub(crate) async fn run<C: Consumer>(pipe: Pipe<C>) -> Result<(), Error> {
     let pipe = Arc::new(pipe);
-    let service = service_fn(move |event: LambdaEvent<SqsEvent>| {
+    let service = service_fn(move |event: LambdaEvent<Event>| {
         let pipe = Arc::clone(&pipe);
         async move { invoke(&pipe, event).await }
     });
@@ -29,15 +30,14 @@ pub(crate) async fn run<C: Consumer>(pipe: Pipe<C>) -> Result<(), Error> {
 
 async fn invoke<C: Consumer>(
     pipe: &Pipe<C>,
-    event: LambdaEvent<SqsEvent>,
+    event: LambdaEvent<Event>,
 ) -> Result<SqsBatchResponse, BoxError> {
     let deadline = Instant::now() + time_left(pipe.effects.clock.now(), event.context.deadline);
     let span =
         tracing::error_span!(target: "frigg.worker", "invocation", requestId = event.context.request_id);
-    let book = Book::new(event.payload.records.len());
-    let batch = pipe
-        .process(event.payload.records, deadline, &book)
-        .instrument(span);
+    let Event(messages) = event.payload;
+    let book = Book::new(messages.len());
+    let batch = pipe.process(messages, deadline, &book).instrument(span);
     let function = &event.context.env_config.function_name;
     let request = &event.context.request_id;
     let (answer, lines) = metrics::collect(function, request, pipe.effects.clock.now(), batch).await;
