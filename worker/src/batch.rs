@@ -12,8 +12,9 @@ use frigg_core::deferral::{Decision, Deferral, Failure, Refusal, Tier, plan, pla
 use frigg_core::delivery::{Delivery, QueueArn, TimeLeft};
 use frigg_core::rate_limit::Limit;
 use frigg_core::scope::Scope;
+use futures_util::future::ready;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -23,7 +24,7 @@ use crate::book::{Book, Verdict};
 use crate::door::{Asked, Gated};
 use crate::effects::{Effects, Pending};
 use crate::error::{Error, HandlerError};
-use crate::groups::Groups;
+use crate::groups::{ENTRIES, Groups};
 use crate::handler::{Consumer, RawJob};
 use crate::metrics;
 use crate::record::{Known, Record, receive_count, span_of};
@@ -31,6 +32,9 @@ use crate::report::Line;
 
 /// Kept of a batch's time for what comes after the handlers.
 const MAX_RESERVE: Duration = Duration::from_secs(5);
+
+/// Half of the shortest retention that SQS allows: no copy that is delayed for so long is deleted before it is delivered.
+const ANY_QUEUE_KEEPS: Duration = Duration::from_secs(30);
 
 /// How long a request may wait in the process for a record that cannot be put back.
 const MAX_WAIT_UNDEFERRED: Duration = Duration::from_secs(60);
@@ -154,8 +158,10 @@ impl<C: Consumer> Pipe<C> {
         if C::WHOLE_BATCH {
             let records = lane
                 .into_iter()
-                .map(|(index, message)| self.open(index, message, run))
-                .collect();
+                .map(|(index, message)| self.open(index, message, run));
+            let (lost, records) = records.partition(|record| run.book.is_lost(record.index));
+            let lost: Vec<Record> = lost;
+            lost.iter().for_each(|record| run.let_go(record));
             self.handle(records, run).await;
             return;
         }
@@ -163,17 +169,16 @@ impl<C: Consumer> Pipe<C> {
         for (index, message) in lane {
             let mut record = self.open(index, message, run);
             if held {
-                self.know_last_attempt(&mut record).await;
-                let last = record.delivery.is_last_attempt();
-                let level = if last { Level::ERROR } else { Level::DEBUG };
-                record
-                    .span
-                    .in_scope(|| Line::default().write(level, "record_held"));
-                run.book.decide(index, Verdict::Fail);
+                run.book.decide(index, self.hold(&mut record).await);
                 continue;
             }
-            let stops_group = record.delivery.is_fifo() && !self.effects.options.is_frigg();
-            let acked = self.handle(vec![record], run).await;
+            let stops_group = self.stops_group(&record);
+            let acked = if run.book.is_lost(index) {
+                run.let_go(&record);
+                false
+            } else {
+                self.handle(vec![record], run).await
+            };
             held = stops_group && !acked;
         }
     }
@@ -212,19 +217,55 @@ impl<C: Consumer> Pipe<C> {
             self.know_last_attempt(record).await;
         }
         let results = self.call(&due, run).await;
-        for (record, result) in due.into_iter().zip(results) {
-            let index = record.index;
-            let handled = match result {
-                Ok(()) => self.succeeded(&record).await,
-                Err(error) => Box::pin(self.failed(record, error)).await,
-            };
-            all_acked &= matches!(handled, Handled::Verdict(Verdict::Ack));
-            match handled {
-                Handled::Verdict(verdict) => run.book.decide(index, verdict),
-                Handled::Defer(pending) => run.put_back(pending),
+        let mut ended: Vec<_> = due.into_iter().zip(results).collect();
+        if !C::WHOLE_BATCH {
+            for (record, result) in ended {
+                all_acked &= self.end(record, result, run).await;
+            }
+            return all_acked;
+        }
+        // A call that hangs for one of a batch keeps no other from its verdict, and those that are done come first.
+        ended.sort_by_key(|(_, result)| result.is_err());
+        stream::iter(ended)
+            .map(|(record, result)| self.end(record, result, run))
+            .buffer_unordered(self.concurrency.max(ENTRIES))
+            .fold(all_acked, |all, acked| ready(all && acked))
+            .await
+    }
+
+    /// What a record came to, once its handler has ended. Whether it is done.
+    async fn end(&self, record: Record, result: Result<(), HandlerError>, run: &Run<'_>) -> bool {
+        let index = record.index;
+        let handled = match result {
+            Ok(()) => self.succeeded(&record).await,
+            Err(error) => Box::pin(self.failed(record, error)).await,
+        };
+        match handled {
+            Handled::Verdict(verdict) => {
+                run.book.decide(index, verdict);
+                verdict == Verdict::Ack
+            }
+            Handled::Defer(pending) => {
+                run.put_back(pending);
+                false
             }
         }
-        all_acked
+    }
+
+    /// Whether the later records of its group wait for it.
+    fn stops_group(&self, record: &Record) -> bool {
+        record.delivery.is_fifo() && !self.effects.options.is_frigg()
+    }
+
+    /// A record that waits for the one ahead of it.
+    async fn hold(&self, record: &mut Record) -> Verdict {
+        self.know_last_attempt(record).await;
+        let last = record.delivery.is_last_attempt();
+        let level = if last { Level::ERROR } else { Level::DEBUG };
+        record
+            .span
+            .in_scope(|| Line::default().write(level, "record_held"));
+        Verdict::Fail
     }
 
     /// Sends early ones back, and waits for those that are early by less than a second.
@@ -266,6 +307,10 @@ impl<C: Consumer> Pipe<C> {
             body: (!record.bodiless).then(|| record.body.text()),
             delivery: Arc::clone(&record.delivery),
             door: record.door.clone(),
+            group: self
+                .stops_group(record)
+                .then(|| record.delivery.group_id.clone())
+                .flatten(),
         });
         let span = match records {
             [record] => record.span.clone(),
@@ -274,22 +319,15 @@ impl<C: Consumer> Pipe<C> {
         let began = Instant::now();
         let left = run.handlers_end.saturating_duration_since(began);
         let scope = self.scope(records, left);
-        let work = AssertUnwindSafe(scope.run(self.consumer.consume(jobs.collect())))
-            .catch_unwind()
-            .instrument(span);
-        let all = |error: &dyn Fn() -> HandlerError| records.iter().map(|_| Err(error())).collect();
-        // A handler must not even begin past its end; `timeout_at` alone would poll it once.
-        if left.is_zero() {
-            return all(&HandlerError::timed_out);
+        let work = scope.run(self.consumer.consume(jobs.collect(), run.handlers_end));
+        if !left.is_zero() {
+            self.note_lateness(records);
         }
-        self.note_lateness(records);
-        let ended = timeout_at(run.handlers_end, work).await;
-        metrics::handled(began.elapsed());
-        match ended {
-            Ok(Ok(results)) => results,
-            Ok(Err(panic)) => all(&|| HandlerError::panicked(&*panic)),
-            Err(_) => all(&HandlerError::timed_out),
+        let results = work.instrument(span).await;
+        if !left.is_zero() {
+            metrics::handled(began.elapsed());
         }
+        results
     }
 
     /// How long after its time each message that was put back begins to run.
@@ -329,6 +367,9 @@ impl<C: Consumer> Pipe<C> {
     }
 
     async fn failed(&self, mut record: Record, error: HandlerError) -> Handled {
+        if error.is_held() {
+            return Handled::Verdict(self.hold(&mut record).await);
+        }
         if let Some(gated) = error.as_gated().cloned() {
             return self.gated(record, error, gated).await;
         }
@@ -354,7 +395,7 @@ impl<C: Consumer> Pipe<C> {
         let options = &self.effects.options;
         let plan_with =
             |record: &Record, random, can| plan(now, random, failure, &record.delivery, options, can);
-        // Whatever the queue would say, a short wait is a delayed copy: most limits cost no look-up.
+        // Whatever the queue would say, a short wait is a delayed copy, and costs no look-up.
         let mut can = self.effects.capabilities_untold(&record);
         let mut decision = plan_with(&record, random, can);
         if spaced.is_some() || !self.is_short_delay(&decision, now) {
@@ -415,7 +456,7 @@ impl<C: Consumer> Pipe<C> {
     }
 
     fn is_short_delay(&self, decision: &Decision, now: Timestamp) -> bool {
-        let longest = self.effects.options.max_delay();
+        let longest = self.effects.options.max_delay().min(ANY_QUEUE_KEEPS);
         let is_short =
             |at| Duration::try_from(frigg_core::time::wait(now, at)).is_ok_and(|wait| wait <= longest);
         matches!(decision, Decision::Defer(Deferral { retry_at, tier: Tier::Delay { .. }, .. }) if is_short(*retry_at))
@@ -480,6 +521,13 @@ struct Run<'b> {
 }
 
 impl Run<'_> {
+    /// Another worker may have the message by now: its run here would be one too many, and on a FIFO queue out of order.
+    fn let_go(&self, record: &Record) {
+        if let Handled::Verdict(verdict) = fail_with(record, &HandlerError::lost()) {
+            self.book.decide(record.index, verdict);
+        }
+    }
+
     fn put_back(&self, one: Box<Pending>) {
         // The receiver goes last.
         let _ = self.back.send(one);

@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::time::Instant;
+
 /// What the queue is told of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -24,13 +26,27 @@ pub(crate) struct Book {
 struct Entry {
     verdict: Option<Verdict>,
     handed_over: bool,
+    hidden_until: Option<Instant>,
 }
 
 impl Book {
-    /// For a batch of so many records.
+    /// For a batch of so many records, whose messages somebody else keeps hidden.
     pub(crate) fn new(records: usize) -> Self {
+        Book::of(vec![Entry::default(); records])
+    }
+
+    /// For so many records, whose messages are hidden until then.
+    pub(crate) fn hidden_until(records: usize, until: Instant) -> Self {
+        let entry = Entry {
+            hidden_until: Some(until),
+            ..Entry::default()
+        };
+        Book::of(vec![entry; records])
+    }
+
+    fn of(entries: Vec<Entry>) -> Self {
         Book {
-            entries: Mutex::new(vec![Entry::default(); records]),
+            entries: Mutex::new(entries),
             keeping: tokio::sync::Mutex::default(),
         }
     }
@@ -40,6 +56,20 @@ impl Book {
         if let Some(entry) = self.entries().get_mut(index) {
             entry.verdict = Some(verdict);
         }
+    }
+
+    /// The record's message is hidden until then: a keep-alive was confirmed, or refused for good, which ends it now.
+    pub(crate) fn keep_until(&self, index: usize, until: Instant) {
+        if let Some(entry) = self.entries().get_mut(index) {
+            entry.hidden_until = Some(until);
+        }
+    }
+
+    /// Whether the record's message is visible again, as far as that is known: another worker may have it.
+    pub(crate) fn is_lost(&self, index: usize) -> bool {
+        let entries = self.entries();
+        let until = entries.get(index).and_then(|entry| entry.hidden_until);
+        until.is_some_and(|until| until <= Instant::now())
     }
 
     /// The verdicts by now; `None` where there is none yet.

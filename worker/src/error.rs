@@ -82,6 +82,10 @@ enum Kind {
     TimedOut,
     /// The handler was not called.
     Gated,
+    /// Nor here.
+    Held,
+    /// Nor here.
+    Lost,
 }
 
 impl HandlerError {
@@ -125,6 +129,27 @@ impl HandlerError {
         HandlerError {
             kind: Kind::TimedOut,
             error,
+        }
+    }
+
+    /// A record ahead of it in its FIFO group did not get through.
+    pub(crate) fn held() -> Self {
+        HandlerError {
+            kind: Kind::Held,
+            error: "a record ahead of it in its group did not get through".into(),
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.kind, Kind::Held)
+    }
+
+    /// Its message became visible before its turn.
+    pub(crate) fn lost() -> Self {
+        HandlerError {
+            kind: Kind::Lost,
+            error: "the message's visibility timeout ended before its turn, and another worker may have it; allow a longer one"
+                .into(),
         }
     }
 
@@ -178,7 +203,9 @@ impl HandlerError {
         match self.kind {
             Kind::Permanent => return Failure::Permanent,
             Kind::Unreadable => return Failure::Unreadable,
-            Kind::Panicked | Kind::TimedOut | Kind::Gated => return Failure::Retryable,
+            Kind::Panicked | Kind::TimedOut | Kind::Gated | Kind::Held | Kind::Lost => {
+                return Failure::Retryable;
+            }
             Kind::Marked | Kind::Retryable => {}
         }
         if let Some(limit) = marker::find_limit(&*self.error) {
@@ -198,6 +225,8 @@ impl HandlerError {
             Kind::Panicked => "Panic",
             Kind::TimedOut => "Timeout",
             Kind::Gated => "Gated",
+            Kind::Held => "Held",
+            Kind::Lost => "VisibilityLost",
             Kind::Marked | Kind::Retryable if self.is_rate_limited() => "RateLimitError",
             Kind::Marked | Kind::Retryable | Kind::Permanent => "Error",
         }

@@ -1,12 +1,17 @@
 //! What a user writes: [`Handler`] for one record, [`BatchHandler`] for a whole batch.
 
+use std::any::Any;
+use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use frigg_core::delivery::Delivery;
+use futures_util::FutureExt as _;
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
 
 use crate::door::Door;
 use crate::error::HandlerError;
@@ -248,6 +253,8 @@ pub struct RawJob<'a> {
     pub(crate) body: Option<&'a str>,
     pub(crate) delivery: Arc<Delivery>,
     pub(crate) door: Option<Arc<Door>>,
+    /// Its FIFO group, which goes no further than its first record that fails.
+    pub(crate) group: Option<String>,
 }
 
 impl RawJob<'_> {
@@ -269,23 +276,27 @@ pub trait Consumer: Send + Sync + 'static {
     #[doc(hidden)]
     const WHOLE_BATCH: bool;
 
-    /// Decodes and handles; one result per job.
+    /// Decodes and handles, until `end`; one result per job.
     #[doc(hidden)]
-    fn consume(&self, jobs: Vec<RawJob<'_>>) -> impl Future<Output = Vec<Result<(), HandlerError>>> + Send;
+    fn consume(
+        &self,
+        jobs: Vec<RawJob<'_>>,
+        end: Instant,
+    ) -> impl Future<Output = Vec<Result<(), HandlerError>>> + Send;
 }
 
 impl<H: Handler> Consumer for H {
     const WHOLE_BATCH: bool = false;
 
-    async fn consume(&self, jobs: Vec<RawJob<'_>>) -> Vec<Result<(), HandlerError>> {
+    async fn consume(&self, jobs: Vec<RawJob<'_>>, end: Instant) -> Vec<Result<(), HandlerError>> {
         let mut results = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let done = async {
+            let done = guarded(end, async {
                 let job = job.decode()?;
                 job.enter(|message| self.scope_key(message)).await?;
                 self.handle(job).await.map_err(Into::into)
-            };
-            results.push(done.await);
+            });
+            results.push(done.await.unwrap_or_else(|cut| Err(cut.error())));
         }
         results
     }
@@ -294,28 +305,44 @@ impl<H: Handler> Consumer for H {
 impl<H: BatchHandler> Consumer for PerBatch<H> {
     const WHOLE_BATCH: bool = true;
 
-    async fn consume(&self, jobs: Vec<RawJob<'_>>) -> Vec<Result<(), HandlerError>> {
+    async fn consume(&self, jobs: Vec<RawJob<'_>>, end: Instant) -> Vec<Result<(), HandlerError>> {
         let mut readable = Vec::with_capacity(jobs.len());
         let mut faults = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let entered = async {
-                let job = job.decode()?;
-                job.enter(|message| self.0.scope_key(message)).await?;
-                Ok::<_, HandlerError>(job)
+        let mut held = HashSet::new();
+        for mut job in jobs {
+            let group = job.group.take();
+            let entered = if group.as_ref().is_some_and(|group| held.contains(group)) {
+                Err(HandlerError::held())
+            } else {
+                let entered = guarded(end, async {
+                    let job = job.decode()?;
+                    job.enter(|message| self.0.scope_key(message)).await?;
+                    Ok::<_, HandlerError>(job)
+                });
+                entered.await.unwrap_or_else(|cut| Err(cut.error()))
             };
-            faults.push(match entered.await {
+            faults.push(match entered {
                 Ok(job) => {
                     readable.push(job);
                     None
                 }
-                Err(error) => Some(error),
+                Err(error) => {
+                    held.extend(group);
+                    Some(error)
+                }
             });
         }
         let expected = readable.len();
         let mut results = if expected == 0 {
             Vec::new()
         } else {
-            self.0.handle_batch(readable).await
+            match guarded(end, self.0.handle_batch(readable)).await {
+                Ok(results) => results
+                    .into_iter()
+                    .map(|result| result.map_err(Into::into))
+                    .collect(),
+                Err(cut) => (0..expected).map(|_| Err(cut.error())).collect(),
+            }
         };
         let given = results.len();
         if given != expected {
@@ -323,7 +350,7 @@ impl<H: BatchHandler> Consumer for PerBatch<H> {
         }
         let mut results = results.into_iter();
         let mut next = || match results.next() {
-            Some(result) => result.map_err(Into::into),
+            Some(result) => result,
             None => Err(format!("the batch handler gave {given} results for {expected} messages").into()),
         };
         faults
@@ -333,6 +360,33 @@ impl<H: BatchHandler> Consumer for PerBatch<H> {
                 None => next(),
             })
             .collect()
+    }
+}
+
+/// Why the user's code did not come to its end.
+enum Cut {
+    Panicked(Box<dyn Any + Send>),
+    TimedOut,
+}
+
+impl Cut {
+    fn error(&self) -> HandlerError {
+        match self {
+            Cut::Panicked(panic) => HandlerError::panicked(&**panic),
+            Cut::TimedOut => HandlerError::timed_out(),
+        }
+    }
+}
+
+/// Runs the user's code: its panic is caught, and it ends at `end`. What others of the batch came to before stays.
+async fn guarded<T>(end: Instant, work: impl Future<Output = T>) -> Result<T, Cut> {
+    // It must not even begin past its end; `timeout_at` alone would poll it once.
+    if Instant::now() >= end {
+        return Err(Cut::TimedOut);
+    }
+    match timeout_at(end, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(ended) => ended.map_err(Cut::Panicked),
+        Err(_) => Err(Cut::TimedOut),
     }
 }
 

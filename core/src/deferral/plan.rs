@@ -359,9 +359,10 @@ pub fn tier(
 ) -> Option<Tier> {
     let wait = time::wait(now, retry_at);
     let seconds = time::ceil_seconds(wait);
-    let short = seconds <= options.max_delay().as_secs();
+    let longest_delay = longest_delay(options, can);
+    let short = seconds <= longest_delay;
     let delay = Tier::Delay {
-        seconds: seconds.min(options.max_delay().as_secs()) as u32,
+        seconds: seconds.min(longest_delay) as u32,
     };
     let longest = longest_visibility(now, delivery, options, can);
     let visibility = Tier::Visibility {
@@ -390,6 +391,16 @@ pub fn tier(
         return Some(delay);
     }
     can.visibility.then_some(visibility)
+}
+
+/// For how many seconds a copy can be delayed. Its retention runs from the moment when it is sent; half of that is left
+/// for its delivery.
+fn longest_delay(options: &Options, can: Capabilities) -> u64 {
+    let longest = options.max_delay().as_secs();
+    match can.retention {
+        Some(keep) if !options.is_frigg() => longest.min(keep.as_secs() / 2),
+        _ => longest,
+    }
 }
 
 /// For how many seconds the message can be hidden: what SQS allows, and not past its retention, where SQS would delete

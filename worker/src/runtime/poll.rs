@@ -22,7 +22,7 @@ use crate::book::Book;
 use crate::config::Config;
 use crate::error::Error;
 use crate::handler::Consumer;
-use crate::ports::{CallError, Sqs, VisibilityRequest};
+use crate::ports::{CallError, CallErrorKind, Sqs, VisibilityRequest};
 use crate::queues::too_few_receives;
 use crate::runtime::hand::{BATCH, Hand};
 
@@ -266,7 +266,7 @@ impl<C: Consumer> Shared<C> {
                 )
             })
             .collect();
-        let book = Book::new(acks.len());
+        let book = Book::hidden_until(acks.len(), Instant::now() + self.queue.visibility);
         tokio::select! {
             biased;
             () = self.handle(messages, &acks, &book) => {}
@@ -319,14 +319,29 @@ impl<C: Consumer> Shared<C> {
                     receipt_handle: acks[index].1.clone(),
                     seconds,
                 };
-                let requests: Vec<_> = indexes.into_iter().map(request).collect();
-                for chunk in requests.chunks(BATCH) {
-                    let call = self.pipe.effects.sqs.change_visibility_batch(&queue.url, chunk);
-                    if let Err(error) = call.await {
+                for chunk in indexes.chunks(BATCH) {
+                    let requests: Vec<_> = chunk.iter().copied().map(request).collect();
+                    let asked = Instant::now();
+                    let call = self
+                        .pipe
+                        .effects
+                        .sqs
+                        .change_visibility_batch(&queue.url, &requests);
+                    let results = call.await.unwrap_or_else(|error| {
                         tracing::debug!(
                             target: "frigg.worker", eventName = "frigg.worker.keep_alive_failed",
                             "error.type" = "CallError", "error.message" = %error,
                         );
+                        vec![Err(error); requests.len()]
+                    });
+                    for (index, result) in chunk.iter().zip(results) {
+                        match result {
+                            Ok(()) => book.keep_until(*index, asked + Duration::from_secs(seconds.into())),
+                            Err(error) if error.kind == CallErrorKind::HandleLost => {
+                                book.keep_until(*index, asked);
+                            }
+                            Err(_) => {}
+                        }
                     }
                 }
             })

@@ -451,3 +451,41 @@ async fn every_outcome_in_one_batch() {
         ]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handlers_panic_or_delay_is_not_the_matter_of_those_that_it_did_not_get() {
+    type Handle = fn(&[Job<Value>]) -> Vec<Result<(), HandlerError>>;
+    let dead = "arn:aws:sqs:eu-west-1:111111111111:dead";
+    let bulk: Handle = |_| panic!("bulk");
+    let rig = Rig::new(&[]).with_dead_letters(5, dead);
+    let mut messages = messages(3);
+    messages[1].body = Some("not json".to_owned());
+    assert_eq!(
+        batch(&rig.worker(PerBatch(Bulk(bulk))), messages).await,
+        ["m1", "m3"]
+    );
+    assert_eq!(rig.line("record_dead_lettered")["messageId"], "m2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_hangs_keeps_no_other_of_a_batch_handler_from_its_verdict() {
+    let rig = Rig::new(&[]).with_dead_letters(5, "arn:aws:sqs:eu-west-1:111111111111:dead");
+    rig.sqs.calls.take(|call| match call {
+        Call::Send(..) => seconds(100_000),
+        _ => Duration::ZERO,
+    });
+    let all_but_one = Bulk(|jobs: &[Job<Value>]| {
+        let ids = jobs.iter().map(|job| job.message["id"].as_u64());
+        ids.map(|id| match id {
+            Some(1) => permanent(),
+            Some(2) => limited(7200),
+            _ => Ok(()),
+        })
+        .collect()
+    });
+    assert_eq!(
+        batch(&rig.worker(PerBatch(all_but_one)), messages(3)).await,
+        ["m1", "m2"]
+    );
+    assert_eq!(rig.hidden().len(), 1);
+}

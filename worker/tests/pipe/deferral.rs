@@ -61,6 +61,19 @@ async fn deferral_01() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_copy_is_delayed_for_longer_than_its_queue_keeps_it() {
+    for (keeps, delay) in [(60, 30), (600, 300), (1800, 900), (345_600, 900)] {
+        let rig = Rig::new(&[("FRIGG_RELAY", "1")]);
+        rig.sqs.set_attributes(QueueAttributes {
+            retention: Some(seconds(keeps)),
+            ..QueueAttributes::default()
+        });
+        assert_eq!(rig.run(messages(1), |_| limited(900)).await, NONE);
+        assert_eq!(rig.sent()[0].delay_seconds, delay, "{keeps}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn deferral_05() {
     let rig = Rig::new(&[("FRIGG_QUEUE_URL", URL)]);
     let model = Model::new(

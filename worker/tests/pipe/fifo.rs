@@ -2,6 +2,7 @@
 
 use frigg_worker::ports::QueueAttributes;
 use frigg_worker::testing::Call;
+use frigg_worker::{BatchHandler, HandlerError, Job, PerBatch};
 
 use crate::support::*;
 
@@ -51,6 +52,32 @@ async fn fifo_03() {
     assert_eq!(
         rig.count(|call| matches!(call, Call::Send(..) | Call::SendBatch(..))),
         0
+    );
+}
+
+struct Bulk;
+
+impl BatchHandler for Bulk {
+    type Message = serde_json::Value;
+    type Error = HandlerError;
+
+    async fn handle_batch(&self, jobs: Vec<Job<serde_json::Value>>) -> Vec<Result<(), HandlerError>> {
+        jobs.iter().map(|_| Ok(())).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_batch_handler_does_not_get_holds_its_group() {
+    let rig = Rig::new(&[]);
+    let mut batch = vec![grouped("m1", "g1"), grouped("m2", "g1"), grouped("m3", "g2")];
+    batch[0].body = Some("not json".to_owned());
+    assert_eq!(
+        crate::support::batch(&rig.worker(PerBatch(Bulk)), batch).await,
+        ["m1", "m2"]
+    );
+    assert_eq!(
+        rig.logs.of_event("frigg.worker.record_held")[0]["messageId"],
+        "m2"
     );
 }
 

@@ -245,3 +245,38 @@ async fn receive_errors_are_waited_out_with_one_warning_a_minute() {
         "RequestThrottled: slow down"
     );
 }
+
+/// One worker, one group: what runs, when the first one's handler takes 12 s of the 10 s for which the queue hides them.
+async fn group_of_two(
+    keep_alive: impl Fn(usize) -> Option<CallError> + Send + Sync + 'static,
+) -> Vec<String> {
+    let rig = polling(10);
+    rig.sqs.set_attributes(QueueAttributes {
+        arn: Some(arn(FIFO)),
+        visibility_timeout: Some(seconds(10)),
+        ..QueueAttributes::default()
+    });
+    let messages = ["m1", "m2"].map(|id| grouped(id, "g"));
+    rig.sqs.script([Receive {
+        after: Duration::ZERO,
+        result: Ok(messages.into()),
+    }]);
+    rig.sqs.calls.fail(move |call, entry| match call {
+        Call::ChangeVisibilityBatch(..) => keep_alive(entry),
+        _ => None,
+    });
+    let handler = rig.slow_handler(|_| (seconds(12), Ok(())));
+    poll_for(seconds(40), rig.worker(handler)).await;
+    rig.handled()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_could_not_be_kept_hidden_is_not_begun() {
+    assert_eq!(group_of_two(|_| None).await, ["m1", "m2"]);
+    let silent = |entry| (entry == usize::MAX).then(throttled);
+    assert_eq!(group_of_two(silent).await, ["m1"], "hidden no longer than 10 s");
+    let gone = |entry| {
+        (entry == 1).then(|| CallError::new(CallErrorKind::HandleLost, Some("MessageNotInflight"), "gone"))
+    };
+    assert_eq!(group_of_two(gone).await, ["m1"], "somebody else has it");
+}
