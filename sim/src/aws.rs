@@ -45,8 +45,8 @@ pub(crate) fn attributes(state: &State, url: &str) -> QueueAttributes {
         retention: (mutation != Some(Mutation::HidePastRetention))
             .then(|| Duration::from_secs(queue.retention)),
         visibility_timeout: Some(Duration::from_secs(queue.visibility.into())),
+        backlog: Some(state.entries.len() as u64),
         maximum_message_size: (mutation != Some(Mutation::IgnoreMaximumSize)).then_some(queue.max_bytes),
-        ..QueueAttributes::default()
     }
 }
 
@@ -121,14 +121,15 @@ pub(crate) fn send(
         Some(Mutation::AckBeforeSend) => return Ok(()),
         Some(Mutation::FloorDelay) => seconds = seconds.saturating_sub(1),
         Some(Mutation::HopWithoutRetryAt) => body = without_retry_at(&body),
+        Some(Mutation::CountGated) if body.contains("\"gated\"") => body = counted(&body),
         Some(Mutation::DropAttributes) => attributes.clear(),
         Some(Mutation::SendTwice) => copies = 2,
         _ => {}
     }
     let at = state.now + Nanos::from(seconds) * SECOND;
-    let hop = u64::from(message.delay_seconds) == longest_delay(state);
+    let hop = is_hop(state, process, message.delay_seconds.into());
     for _ in 0..copies {
-        let lineage = state.copied(process, job, at, hop, &message.body);
+        let lineage = state.copied(process, job, at, hop, SECOND, &message.body);
         let (trace, group) = (message.trace_header.clone(), message.group_id.clone());
         let now = state.now;
         state.enqueue(
@@ -141,13 +142,29 @@ pub(crate) fn send(
             at,
             lineage,
         );
+        // It does not know how long the queue keeps it.
+        if state.processes[process].blind
+            && let Some(copy) = state.entries.last_mut()
+        {
+            copy.excused = true;
+        }
     }
     Ok(())
 }
 
-/// Of one relay hop.
-fn longest_delay(state: &State) -> u64 {
-    state.scenario.max_delay.as_secs()
+/// Whether it is as far as a copy gets. Who does not know the queue does not know how long it keeps one.
+fn is_hop(state: &State, process: usize, delay: u64) -> bool {
+    let longest = state.scenario.max_delay.as_secs();
+    let kept = longest.min(state.scenario.queue.retention / 2);
+    delay == kept || delay == longest && state.processes[process].blind
+}
+
+/// One deferral more.
+fn counted(body: &str) -> String {
+    match body.split_once("\"deferrals\":") {
+        Some((before, after)) => format!("{before}\"deferrals\":{}{after}", 1),
+        None => body.replacen("\"gated\":", "\"deferrals\":1,\"gated\":", 1),
+    }
 }
 
 fn without_retry_at(body: &str) -> String {
@@ -262,7 +279,8 @@ pub(crate) fn create(state: &mut State, process: usize, request: &ScheduleReques
         }
         _ => {}
     }
-    let lineage = state.copied(process, job, at, false, &asked.input);
+    // A schedule may be late by a minute: where a slot is waited for, it comes so much earlier.
+    let lineage = state.copied(process, job, at, false, 61 * SECOND, &asked.input);
     let late = state.rng.i64(0..60 * SECOND);
     let mut planned = Planned {
         request,
@@ -311,6 +329,7 @@ pub(crate) fn is_same(
             found.job,
             nanos_of(found.request.at),
             false,
+            61 * SECOND,
             &found.request.input,
         );
     }

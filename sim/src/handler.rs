@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use frigg_worker::core::rate_limit::Reason;
-use frigg_worker::{DecodeError, Handler, HandlerError, Job, Message, RateLimited};
+use std::num::NonZeroU32;
+use std::panic::resume_unwind;
+
+use frigg_worker::core::rate_limit::{Reason, Window};
+use frigg_worker::{BatchHandler, DecodeError, Handler, HandlerError, Job, Message, RateLimited};
+use futures_util::future::join_all;
 use tokio::time::sleep;
 
 use crate::ledger::{Run, UNREADABLE};
 use crate::scenario::Step;
-use crate::world::{MS, Nanos, SECOND, World, parse_message_id, timestamp};
+use crate::world::{MS, Nanos, SECOND, World, job_of, parse_message_id, timestamp};
 
 /// A process's handler.
 #[derive(Debug)]
@@ -55,11 +59,63 @@ impl Drop for Running<'_> {
     }
 }
 
+/// What a run came to, before anybody is told.
+struct Ended<'w> {
+    running: Running<'w>,
+    run: Run,
+    /// `None`: it panics.
+    result: Option<Result<(), HandlerError>>,
+}
+
 impl Handler for Simulated {
     type Message = Text;
     type Error = HandlerError;
 
     async fn handle(&self, job: Job<Text>) -> Result<(), HandlerError> {
+        let mut ended = self.work(&job).await;
+        ended.running.end(ended.run);
+        // Without the panic hook's noise.
+        ended
+            .result
+            .unwrap_or_else(|| resume_unwind(Box::new("told to panic")))
+    }
+
+    fn scope_key(&self, message: &Text) -> Option<String> {
+        self.key(message)
+    }
+}
+
+impl BatchHandler for Simulated {
+    type Message = Text;
+    type Error = HandlerError;
+
+    /// Nothing is done before all is: a batch that panics or is cut off did nothing.
+    async fn handle_batch(&self, jobs: Vec<Job<Text>>) -> Vec<Result<(), HandlerError>> {
+        let all = join_all(jobs.iter().map(|job| self.work(job))).await;
+        if all.iter().any(|ended| ended.result.is_none()) {
+            resume_unwind(Box::new("told to panic"));
+        }
+        let result = |mut ended: Ended<'_>| {
+            ended.running.end(ended.run);
+            ended.result
+        };
+        all.into_iter().filter_map(result).collect()
+    }
+
+    fn scope_key(&self, message: &Text) -> Option<String> {
+        self.key(message)
+    }
+}
+
+impl Simulated {
+    fn key(&self, message: &Text) -> Option<String> {
+        let job = job_of(&message.0)?;
+        let state = self.world.lock();
+        state.jobs.get(job)?.key.map(str::to_owned)
+    }
+
+    /// Does what the message's job says.
+    async fn work(&self, job: &Job<Text>) -> Ended<'_> {
         let begun = {
             let mut state = self.world.lock();
             let begun = state.processes[self.process]
@@ -70,56 +126,49 @@ impl Handler for Simulated {
         let (Some(step), Some(entry)) = (begun, parse_message_id(&job.delivery.message_id)) else {
             return std::future::pending().await;
         };
-        let mut running = Running {
+        let running = Running {
             simulated: self,
             entry,
             receive: job.delivery.receive_count.unwrap_or(0),
             ended: false,
         };
-        match step {
-            Step::Work(0) => {}
-            Step::Work(ms) => sleep(Duration::from_millis(ms)).await,
+        let (run, result) = match step {
+            Step::Work(0) => (Run::Done, Some(Ok(()))),
+            Step::Work(ms) => {
+                sleep(Duration::from_millis(ms)).await;
+                (Run::Done, Some(Ok(())))
+            }
             Step::Limit(ms) => {
                 let told = self.told(ms.cast_signed() * MS);
-                running.end(Run::Limited(told));
-                return Err(RateLimited::until(timestamp(told)).into());
+                (
+                    Run::Limited(told),
+                    Some(Err(RateLimited::until(timestamp(told)).into())),
+                )
             }
             Step::LimitWithoutTime(daily) => {
                 let now = self.world.lock().now;
-                running.end(Run::Limited(now));
                 let reason = if daily { Reason::Daily } else { Reason::Unknown };
-                return Err(RateLimited::without_time().with_reason(reason).into());
+                let limit = RateLimited::without_time().with_reason(reason);
+                (Run::Limited(now), Some(Err(limit.into())))
             }
-            Step::Ask => {
-                if let Some(told) = self.ask() {
-                    running.end(Run::Limited(told));
-                    return Err(RateLimited::until(timestamp(told)).into());
-                }
-            }
-            Step::Fail => {
-                running.end(Run::Failed);
-                return Err("told to fail".into());
-            }
-            // Without the panic hook's noise.
-            Step::Panic => {
-                running.end(Run::Failed);
-                std::panic::resume_unwind(Box::new("told to panic"));
-            }
+            Step::Ask => match self.ask() {
+                Some((told, limit)) => (Run::Limited(told), Some(Err(limit.into()))),
+                None => (Run::Done, Some(Ok(()))),
+            },
+            Step::Fail => (Run::Failed, Some(Err("told to fail".into()))),
+            Step::Panic => (Run::Failed, None),
             Step::Permanent => {
-                running.end(Run::Permanent);
-                return Err(HandlerError::permanent("told to fail for good"));
+                let error = HandlerError::permanent("told to fail for good");
+                (Run::Permanent, Some(Err(error)))
             }
             Step::Crash => {
                 self.world.lock().end_process(self.process);
                 return std::future::pending().await;
             }
-        }
-        running.end(Run::Done);
-        Ok(())
+        };
+        Ended { running, run, result }
     }
-}
 
-impl Simulated {
     /// No provider's time is a whole millisecond.
     fn told(&self, wait: Nanos) -> Nanos {
         let mut state = self.world.lock();
@@ -127,8 +176,8 @@ impl Simulated {
         state.now + wait + odd
     }
 
-    /// When to come back, if the window is spent.
-    fn ask(&self) -> Option<Nanos> {
+    /// When to come back, and the refusal that says so, if the window is spent.
+    fn ask(&self) -> Option<(Nanos, RateLimited)> {
         let mut state = self.world.lock();
         let (window, length) = (
             state.scenario.window,
@@ -142,6 +191,12 @@ impl Simulated {
             state.window.1 += 1;
             return None;
         }
-        Some((number + 1) * length)
+        let told = (number + 1) * length;
+        let mut limit = RateLimited::until(timestamp(told)).with_reason(Reason::Burst);
+        if let Some(calls) = NonZeroU32::new(window.calls).filter(|_| window.is_told) {
+            let per = Duration::from_secs(window.seconds);
+            limit = limit.with_window(Window { limit: calls, per });
+        }
+        Some((told, limit))
     }
 }

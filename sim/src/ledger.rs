@@ -5,8 +5,12 @@ use std::collections::HashMap;
 
 use frigg_core::delivery::{AttributeValue, Delivery, MessageAttribute};
 
+use frigg_worker::gate::Pace;
+
 use crate::scenario::{FOREIGN, JobSpec, Platform, QueueSpec, Step};
-use crate::world::{Entry, Lineage, Nanos, SECOND, State, bytes, job_of, message_id, parse_handle, retry_at};
+use crate::world::{
+    Entry, Lineage, Nanos, SECOND, State, bytes, deferrals, job_of, message_id, parse_handle, retry_at,
+};
 
 /// What the handler's message type does not decode.
 pub(crate) const UNREADABLE: &str = "\"unreadable\"";
@@ -16,6 +20,8 @@ const SLACK: Nanos = 120 * SECOND;
 const UNTOLD: Nanos = 3_700 * SECOND;
 /// What a repeated deferral is spread over.
 const SPREAD: Nanos = 900 * SECOND;
+/// In what time a closure is known to who asks; longer than a worker leaves a store alone that failed.
+const KNOWN: Nanos = 10 * SECOND;
 /// More than an envelope takes.
 const ENVELOPE: usize = 250;
 /// The longest visibility extension.
@@ -32,6 +38,7 @@ pub(crate) struct Job {
     pub(crate) attributes: HashMap<String, MessageAttribute>,
     pub(crate) trace: Option<String>,
     pub(crate) group: Option<String>,
+    pub(crate) key: Option<&'static str>,
     pub(crate) steps: Vec<Step>,
     pub(crate) runs: usize,
     pub(crate) done: u32,
@@ -104,6 +111,7 @@ impl Job {
                 .trace
                 .then(|| "Root=1-5759e988-bd862e3fe1be46a994272793".to_owned()),
             group: spec.group.clone(),
+            key: spec.key,
             steps: spec.steps.clone(),
             runs: 0,
             done: 0,
@@ -173,6 +181,7 @@ impl State {
             let early = (not_before - now) as f64 / SECOND as f64;
             self.violate(|| format!("early: job {job} runs {early:.3} s before the provider's time"));
         }
+        self.is_open(process, job, self.receives[index].received_at);
         if job_of(body) != Some(job) || body != self.jobs[job].body {
             self.violate(|| format!("changed: job {job} has the body {body:?}"));
         }
@@ -197,6 +206,32 @@ impl State {
         let step = self.jobs[job].steps.get(self.jobs[job].runs).copied();
         self.jobs[job].runs += 1;
         Some(step.unwrap_or(Step::Work(0)))
+    }
+
+    /// Where the gate was closed when the message was received, its handler is not called.
+    fn is_open(&mut self, process: usize, job: usize, received_at: Nanos) {
+        let Some(key) = self.jobs[job].key.filter(|_| self.scenario.gate.is_some()) else {
+            return;
+        };
+        // A process that the store does not answer meets limits by itself.
+        let asked = self.processes[process]
+            .gate_failed_at
+            .is_none_or(|at| at + KNOWN < received_at);
+        let now = self.now;
+        let closed = self.closures.get(key).into_iter().flatten();
+        let mut closed = closed.filter(|closed| closed.until > now && closed.since + KNOWN < received_at);
+        if asked && let Some(until) = closed.next().map(|closed| closed.until) {
+            let ahead = (until - now) as f64 / SECOND as f64;
+            self.violate(|| format!("closed: job {job} runs though {key:?} is closed for {ahead:.3} s more"));
+        }
+    }
+
+    /// Whether a message may go back without a run.
+    fn may_be_gated(&self, job: usize) -> bool {
+        let Some((gate, key)) = self.scenario.gate.zip(self.jobs[job].key) else {
+            return false;
+        };
+        self.limited.contains_key(key) || gate.pace == Pace::Shared
     }
 
     fn in_order(&mut self, job: usize, index: usize) {
@@ -239,6 +274,11 @@ impl State {
         if run == Run::Done {
             self.jobs[job].done += 1;
         }
+        if let (Run::Limited(told), Some(key)) = (run, self.jobs[job].key) {
+            let until = if told <= now + SECOND { now + UNTOLD } else { told };
+            let limited = self.limited.entry(key).or_default();
+            *limited = until.max(*limited);
+        }
         if let Some(entry) = self
             .entries
             .iter_mut()
@@ -250,8 +290,21 @@ impl State {
     }
 
     /// A worker sends a copy, or has one sent at `at`. Gives the lineage of the copy.
-    pub(crate) fn copied(&mut self, process: usize, job: usize, at: Nanos, hop: bool, text: &str) -> Lineage {
+    /// Where a slot is waited for, it may be there earlier by `slack`.
+    pub(crate) fn copied(
+        &mut self,
+        process: usize,
+        job: usize,
+        at: Nanos,
+        hop: bool,
+        slack: Nanos,
+        text: &str,
+    ) -> Lineage {
         let now = self.now;
+        let (gated, slack) = (
+            self.may_be_gated(job),
+            if self.scenario.gate.is_some() { slack } else { 0 },
+        );
         let reason = |r: &Receive| match r.run {
             Run::Limited(told) => Some(Lineage {
                 not_before: told,
@@ -262,6 +315,11 @@ impl State {
             Run::None if r.lineage.deferrals > 0 && now < r.lineage.not_before + UNTOLD + SPREAD => {
                 Some(r.lineage)
             }
+            // Not let in: no deferral.
+            Run::None if gated => Some(Lineage {
+                first_deferred_at: r.lineage.first_deferred_at.or(Some(now)),
+                ..r.lineage
+            }),
             _ => None,
         };
         let candidates = self.receives.iter().enumerate();
@@ -277,7 +335,7 @@ impl State {
             self.violate(|| format!("doubled: a copy of job {job}, which nothing limited"));
             return Lineage::default();
         };
-        let lineage = if at < lineage.not_before && !hop {
+        let lineage = if at + slack < lineage.not_before && !hop {
             self.swapped(job, at, lineage)
         } else {
             lineage
@@ -286,7 +344,13 @@ impl State {
         if self.scenario.queue.fifo {
             self.violate(|| format!("order: a copy of job {job} on a FIFO queue"));
         }
-        if at < need && !hop {
+        let counted = deferrals(text);
+        if counted != lineage.deferrals && self.jobs[job].faults == 0 {
+            self.violate(|| {
+                format!("counted: job {job} has {counted} deferrals in its envelope: {lineage:?}")
+            });
+        }
+        if at + slack < need && !hop {
             let early = (need - at) as f64 / SECOND as f64;
             self.violate(|| format!("early: a copy of job {job} {early:.3} s before the provider's time"));
         }
@@ -341,7 +405,8 @@ impl State {
             return;
         }
         let end = now + Nanos::from(seconds) * SECOND;
-        if found.run == Run::None && found.lineage.deferrals > 0 {
+        let slack = if self.scenario.gate.is_some() { SECOND } else { 0 };
+        if found.run == Run::None && (found.lineage.deferrals > 0 || self.may_be_gated(found.job)) {
             self.settle(id, receive);
         }
         let need = match found.run {
@@ -365,7 +430,7 @@ impl State {
         }
         let job = found.job;
         let need = match found.run {
-            Run::None if end < need => {
+            Run::None if end + slack < need && !lesser => {
                 let lineage = self.swapped(job, end, found.lineage);
                 if let Some(entry) = self.entries.iter_mut().find(|e| e.id == id) {
                     entry.lineage = lineage;
@@ -374,7 +439,7 @@ impl State {
             }
             _ => need,
         };
-        if end < need && !lesser {
+        if end + slack < need && !lesser {
             let early = (need - end) as f64 / SECOND as f64;
             self.violate(|| {
                 format!("early: job {job} is hidden until {early:.3} s before the provider's time")
@@ -413,8 +478,16 @@ impl State {
 
     /// Whether the runtime may say that it is.
     fn may_be_capped(&self, receive: &Receive) -> bool {
-        let Run::Limited(told) = receive.run else {
-            return false;
+        let key = self.jobs[receive.job]
+            .key
+            .filter(|_| self.may_be_gated(receive.job));
+        let told = match receive.run {
+            Run::Limited(told) => told,
+            Run::None => match key.and_then(|key| self.limited.get(key)) {
+                Some(until) => *until,
+                None => return false,
+            },
+            _ => return false,
         };
         let untold = if told <= self.now + SECOND { UNTOLD } else { 0 };
         self.past_cap(receive, told + untold, -SLACK)
@@ -441,6 +514,17 @@ impl State {
             if let Some(twin) = self.receives.iter_mut().find(twin) {
                 (found.copies, found.buried) = (twin.copies, twin.buried);
                 (twin.copies, twin.buried) = (0, 0);
+            }
+        }
+        if found.run == Run::Done {
+            // It needed no copy: it was the other one's, of the same message in the same process.
+            let twin = self
+                .receives
+                .iter_mut()
+                .find(|r| r.process == process && r.job == job);
+            if let Some(twin) = twin {
+                twin.copies += found.copies;
+                twin.buried += found.buried;
             }
         }
         if found.run == Run::Permanent && no_dead_letters {
@@ -511,9 +595,14 @@ impl State {
                 as_received.run = Run::Limited(told);
                 !self.may_be_capped(&as_received)
             }
-            Run::None => entry.receives > 0 && !self.jobs[job].is_unreadable(),
+            // Delayed for longer than the queue keeps it.
+            Run::None if entry.receives == 0 => entry.visible_at > self.now,
+            Run::None => !self.jobs[job].is_unreadable() && !self.may_be_capped(&Receive::of(entry, 0)),
             _ => false,
         };
+        // It is acknowledged, and its worker has not deleted it yet.
+        let carried = self.receives.iter().any(|r| r.entry == entry.id && r.copies > 0);
+        let deferred = deferred && !carried;
         let no_other_way = self.scenario.queue.fifo || self.jobs[job].is_too_large(&self.scenario.queue);
         if deferred && !entry.excused && !no_other_way {
             self.violate(|| format!("lost: a deferral made message {} of job {job} {how}", entry.id));
@@ -521,6 +610,8 @@ impl State {
         if how == "dead" {
             self.jobs[job].dead += 1;
         } else {
+            // Deleted for its age, be it in the hands of a worker: its FIFO group goes on.
+            self.excuse(entry.id);
             self.jobs[job].expired += 1;
         }
     }
@@ -530,7 +621,11 @@ impl State {
         let fifo = self.scenario.queue.fifo;
         let mut busy = None;
         for held in self.receives.iter().filter(|r| r.entry == entry && !r.excused) {
-            let waiting = held.run == Run::None && !fifo && held.lineage.deferrals == 0;
+            let waiting = held.run == Run::None
+                && !fifo
+                && held.lineage.deferrals == 0
+                && !held.settled
+                && !self.may_be_capped(held);
             if waiting || matches!(held.run, Run::Active | Run::Done) {
                 busy = Some((held.job, held.process));
             }

@@ -43,13 +43,19 @@ pub enum Mutation {
     AckAll,
     /// The queue's own limit on a message is not known.
     IgnoreMaximumSize,
+    /// A process does not see that the gate is closed.
+    OpenGate,
+    /// The gate opens too soon.
+    ShortClosure,
+    /// A record that was not let in is counted as a deferral.
+    CountGated,
     /// Frigg's rules, which leave some of the promises out.
     Frigg,
 }
 
 impl Mutation {
     /// Every one.
-    pub const ALL: [Mutation; 20] = [
+    pub const ALL: [Mutation; 23] = [
         Mutation::AckBeforeSend,
         Mutation::FloorDelay,
         Mutation::FloorSchedule,
@@ -69,6 +75,9 @@ impl Mutation {
         Mutation::HidePastRetention,
         Mutation::AckAll,
         Mutation::IgnoreMaximumSize,
+        Mutation::OpenGate,
+        Mutation::ShortClosure,
+        Mutation::CountGated,
         Mutation::Frigg,
     ];
 }

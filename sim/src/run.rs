@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use frigg_worker::{Clock, Config, Scheduling, Worker};
+use frigg_worker::{Clock, Config, Consumer, PerBatch, Scheduling, Worker};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
@@ -45,9 +45,10 @@ pub fn run(scenario: &Scenario, mutation: Option<Mutation>, traced: bool) -> Out
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
         let world = World::new(scenario.clone(), mutation, traced);
-        match scenario.platform {
-            Platform::Lambda { .. } => lambda(&world).await,
-            Platform::Poll { processes, .. } => poll(&world, processes).await,
+        if scenario.per_batch {
+            go(&world, PerBatch).await;
+        } else {
+            go(&world, |handler| handler).await;
         }
         let mut state = world.lock();
         if state.violation.is_none() {
@@ -59,6 +60,14 @@ pub fn run(scenario: &Scenario, mutation: Option<Mutation>, traced: bool) -> Out
             trace: state.trace.take().unwrap_or_default(),
         }
     })
+}
+
+async fn go<C: Consumer>(world: &Arc<World>, consumer: fn(Simulated) -> C) {
+    let platform = world.lock().scenario.platform;
+    match platform {
+        Platform::Lambda { .. } => lambda(world, consumer).await,
+        Platform::Poll { processes, .. } => poll(world, consumer, processes).await,
+    }
 }
 
 /// A seed that failed, with all that happened.
@@ -113,7 +122,7 @@ pub fn run_many(first: u64, count: u64, mutation: Option<Mutation>) -> (Option<F
     (failure, done.into_inner(), runs.into_inner())
 }
 
-fn worker(world: &Arc<World>, process: usize) -> Worker<Simulated> {
+fn worker<C: Consumer>(world: &Arc<World>, consumer: fn(Simulated) -> C, process: usize) -> Worker<C> {
     let mut config = Config::default();
     let (scenario, mutation) = {
         let state = world.lock();
@@ -154,14 +163,21 @@ fn worker(world: &Arc<World>, process: usize) -> Worker<Simulated> {
         world: Arc::clone(world),
         process,
     };
-    Worker::new(handler, config)
+    if let Some(gate) = scenario.gate {
+        config.pace = gate.pace;
+    }
+    let worker = Worker::new(consumer(handler), config)
         .with_sqs(port.clone())
-        .with_scheduler(port)
-        .with_clock(clock)
+        .with_scheduler(port.clone())
+        .with_clock(clock);
+    match scenario.gate {
+        Some(_) => worker.with_gate(port),
+        None => worker,
+    }
 }
 
-async fn poll(world: &Arc<World>, processes: usize) {
-    let all: FuturesUnordered<_> = (0..processes).map(|_| poll_in_turn(world)).collect();
+async fn poll<C: Consumer>(world: &Arc<World>, consumer: fn(Simulated) -> C, processes: usize) {
+    let all: FuturesUnordered<_> = (0..processes).map(|_| poll_in_turn(world, consumer)).collect();
     let all = all.for_each(|()| async {});
     tokio::select! {
         biased;
@@ -171,7 +187,7 @@ async fn poll(world: &Arc<World>, processes: usize) {
 }
 
 /// One process after the other.
-async fn poll_in_turn(world: &Arc<World>) {
+async fn poll_in_turn<C: Consumer>(world: &Arc<World>, consumer: fn(Simulated) -> C) {
     loop {
         let (process, mut dies, life) = {
             let mut state = world.lock();
@@ -186,7 +202,7 @@ async fn poll_in_turn(world: &Arc<World>) {
                 None => std::future::pending().await,
             }
         };
-        let worker = worker(world, process);
+        let worker = worker(world, consumer, process);
         tokio::select! {
             biased;
             _ = dies.wait_for(|dead| *dead) => {}
@@ -209,26 +225,26 @@ async fn poll_in_turn(world: &Arc<World>) {
 }
 
 /// A process that Lambda invokes.
-struct Sandbox {
+struct Sandbox<C> {
     process: usize,
-    worker: Arc<Worker<Simulated>>,
+    worker: Arc<Worker<C>>,
     dies: watch::Receiver<bool>,
     busy: usize,
 }
 
-impl Sandbox {
-    fn start(world: &Arc<World>) -> Sandbox {
+impl<C: Consumer> Sandbox<C> {
+    fn start(world: &Arc<World>, consumer: fn(Simulated) -> C) -> Self {
         let (process, dies) = world.lock().start_process();
         Sandbox {
             process,
-            worker: Arc::new(worker(world, process)),
+            worker: Arc::new(worker(world, consumer, process)),
             dies,
             busy: 0,
         }
     }
 }
 
-async fn lambda(world: &Arc<World>) {
+async fn lambda<C: Consumer>(world: &Arc<World>, consumer: fn(Simulated) -> C) {
     let Platform::Lambda {
         sandboxes,
         at_once,
@@ -238,7 +254,7 @@ async fn lambda(world: &Arc<World>) {
     else {
         return;
     };
-    let mut sandboxes: Vec<Sandbox> = (0..sandboxes).map(|_| Sandbox::start(world)).collect();
+    let mut sandboxes: Vec<Sandbox<C>> = (0..sandboxes).map(|_| Sandbox::start(world, consumer)).collect();
     let mut running = FuturesUnordered::new();
     loop {
         let next = {
@@ -285,7 +301,7 @@ async fn lambda(world: &Arc<World>) {
                     if alive {
                         sandboxes[index].busy -= 1;
                     } else {
-                        sandboxes[index] = Sandbox::start(world);
+                        sandboxes[index] = Sandbox::start(world, consumer);
                     }
                 }
             }
@@ -295,9 +311,9 @@ async fn lambda(world: &Arc<World>) {
 }
 
 /// One invocation, as an event source mapping with `ReportBatchItemFailures` makes it.
-async fn invoke(
+async fn invoke<C: Consumer>(
     world: &Arc<World>,
-    worker: &Worker<Simulated>,
+    worker: &Worker<C>,
     process: usize,
     mut dies: watch::Receiver<bool>,
     mut messages: Vec<SqsMessage>,

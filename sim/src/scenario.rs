@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use frigg_worker::Limits;
+use frigg_worker::gate::Pace;
 
 /// One scenario.
 #[derive(Debug, Clone)]
@@ -27,6 +28,10 @@ pub struct Scenario {
     pub receives_are_told: bool,
     /// The provider's limit for calls that ask it.
     pub window: Window,
+    /// What the workers share of limits; without it each meets them by itself.
+    pub gate: Option<GateSpec>,
+    /// Whether the handler takes whole batches.
+    pub per_batch: bool,
     /// What goes wrong.
     pub weather: Weather,
     /// The messages.
@@ -78,6 +83,19 @@ pub struct Window {
     pub calls: u32,
     /// Its length.
     pub seconds: u64,
+    /// Whether a refusal names it.
+    pub is_told: bool,
+}
+
+/// The store of the gate.
+#[derive(Debug, Clone, Copy)]
+pub struct GateSpec {
+    /// Whether calls are paced before a limit is met.
+    pub pace: Pace,
+    /// From when until when it is down, in seconds.
+    pub down: Option<(u64, u64)>,
+    /// Whether it is silent then, or refuses.
+    pub silent: bool,
 }
 
 /// How often things go wrong, of a thousand; and how many times at most.
@@ -114,6 +132,8 @@ pub struct JobSpec {
     pub trace: bool,
     /// FIFO group, or tenant.
     pub group: Option<String>,
+    /// Whose limit it counts against, where there is a gate.
+    pub key: Option<&'static str>,
     /// What its handler comes to, run by run; after the last it succeeds.
     pub steps: Vec<Step>,
 }
@@ -152,6 +172,7 @@ impl std::fmt::Display for Scenario {
             "scheduling {}, relay {}, max_delay {:?}, {:?}, receives_are_told {}, {:?}",
             self.scheduling, self.relay, self.max_delay, self.limits, self.receives_are_told, self.window
         )?;
+        writeln!(f, "{:?}, per_batch {}", self.gate, self.per_batch)?;
         writeln!(f, "{:?}", self.weather)?;
         for (number, job) in self.jobs.iter().enumerate() {
             writeln!(f, "job {number}: {job:?}")?;
@@ -203,11 +224,17 @@ impl Scenario {
                 &[None, Some(1), Some(2), Some(3), Some(3), Some(5), Some(10)],
             )
         };
+        let gate = chance(rng, 30).then(|| gate(rng));
+        // What is past a cap, and behind a closed gate, comes again and again until that opens.
+        let visibility = match (gate, max_receives) {
+            (Some(_), None) => visibility.max(120),
+            _ => visibility,
+        };
         let queue = QueueSpec {
             fifo,
             visibility,
             max_receives,
-            retention: pick(rng, &[14 * 86_400, 14 * 86_400, 86_400, 6 * 3600, 3600]),
+            retention: retention(rng, fifo, visibility),
             max_bytes: pick(rng, &[1 << 20, 1 << 20, 1024]),
         };
         let jobs = pick(rng, &[1, 1, 2, 2, 3, 5, 7]);
@@ -224,10 +251,35 @@ impl Scenario {
             window: Window {
                 calls: rng.u32(1..4),
                 seconds: pick(rng, &[1, 10, 60, 3600]),
+                is_told: chance(rng, 50),
             },
+            gate,
+            // On a FIFO queue its handler would have to stop groups itself.
+            per_batch: !fifo && chance(rng, 20),
             weather: weather(rng),
             jobs: (0..jobs).map(|job| job_spec(rng, job, at_once, &queue)).collect(),
         }
+    }
+}
+
+fn retention(rng: &mut Rng, fifo: bool, visibility: u32) -> u64 {
+    let long = pick(rng, &[14 * 86_400, 14 * 86_400, 86_400, 6 * 3600, 3600]);
+    // A FIFO group goes on when its head is deleted for its age, be it in the hands of a worker.
+    if fifo || chance(rng, 80) {
+        return long;
+    }
+    // Long enough for a second receive.
+    pick(rng, &[60, 600]).max(4 * u64::from(visibility))
+}
+
+fn gate(rng: &mut Rng) -> GateSpec {
+    GateSpec {
+        pace: pick(rng, &[Pace::WhenLimited, Pace::WhenLimited, Pace::Shared]),
+        down: chance(rng, 40).then(|| {
+            let from = pick(rng, &[0, 1, 60, 900, 3600]);
+            (from, from + pick(rng, &[3, 60, 3600, 100_000]))
+        }),
+        silent: chance(rng, 30),
     }
 }
 
@@ -263,6 +315,7 @@ fn job_spec(rng: &mut Rng, job: usize, at_once: bool, queue: &QueueSpec) -> JobS
         } else {
             chance(rng, 20).then(|| "tenant".to_owned())
         },
+        key: pick(rng, &[None, Some("p"), Some("p"), Some("q")]),
         steps,
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use aws_lambda_events::sqs::{SqsMessage, SqsMessageAttribute};
 use fastrand::Rng;
 use frigg_core::delivery::{AttributeValue, MessageAttribute};
+use frigg_core::gate::Gate;
 use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
@@ -25,9 +26,9 @@ pub(crate) const MS: Nanos = 1_000_000;
 pub(crate) const SECOND: Nanos = 1_000 * MS;
 /// 2026-09-28T12:00:00.000Z
 const START_MS: i64 = 1_790_596_800_000;
-/// Nothing that the scenarios ask for takes longer.
 /// Looks at the state, in one scenario.
 const ENDLESS: u64 = 200_000;
+/// Nothing that the scenarios ask for takes longer.
 pub(crate) const HORIZON: Nanos = 80 * 3600 * SECOND;
 
 /// Shared by all of a scenario's tasks.
@@ -69,6 +70,14 @@ pub(crate) struct Lineage {
     pub(crate) first_deferred_at: Option<Nanos>,
 }
 
+/// The gate is closed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Closed {
+    pub(crate) until: Nanos,
+    /// Since when everybody could know.
+    pub(crate) since: Nanos,
+}
+
 /// A one-time schedule.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
@@ -88,6 +97,8 @@ pub(crate) struct Process {
     pub(crate) alive: bool,
     /// A look-up failed: it does not know its queue.
     pub(crate) blind: bool,
+    /// When the gate's store last did not answer it.
+    pub(crate) gate_failed_at: Option<Nanos>,
     crashed: watch::Sender<bool>,
 }
 
@@ -106,6 +117,12 @@ pub(crate) struct State {
     pub(crate) faults: u32,
     /// Of the provider's window: its number, and the calls in it.
     pub(crate) window: (i64, u32),
+    /// The gate's entries.
+    pub(crate) gates: HashMap<String, Gate>,
+    /// Each closure that the store was told, by key.
+    pub(crate) closures: HashMap<String, Vec<Closed>>,
+    /// Until when a limit closed each key at most, whoever was told of it.
+    pub(crate) limited: HashMap<&'static str, Nanos>,
     pub(crate) violation: Option<String>,
     pub(crate) trace: Option<Vec<String>>,
     pub(crate) runs: u64,
@@ -130,6 +147,9 @@ impl World {
             next_id: 0,
             faults: 0,
             window: (0, 0),
+            gates: HashMap::new(),
+            closures: HashMap::new(),
+            limited: HashMap::new(),
             violation: None,
             trace: traced.then(Vec::new),
             runs: 0,
@@ -198,6 +218,7 @@ impl State {
         self.processes.push(Process {
             alive: true,
             blind: false,
+            gate_failed_at: None,
             crashed,
         });
         (self.processes.len() - 1, dies)
@@ -465,6 +486,16 @@ pub(crate) fn retry_at(text: &str) -> Option<Nanos> {
     let begin = rest.find(|c: char| c.is_ascii_digit())?;
     let time = rest.get(begin..begin + "2026-09-28T12:00:00.000Z".len())?;
     time.parse().ok().map(nanos_of)
+}
+
+/// The `deferrals` of an envelope, in a body or in a schedule's input.
+pub(crate) fn deferrals(text: &str) -> u32 {
+    let counted = text.split_once("deferrals").map_or("", |(_, rest)| rest);
+    let counted = counted.trim_start_matches(['\\', '"', ':']);
+    let end = counted
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(counted.len());
+    counted[..end].parse().unwrap_or(0)
 }
 
 pub(crate) fn timestamp(at: Nanos) -> Timestamp {

@@ -17,9 +17,13 @@ fn broken_promise(mutation: Mutation) -> &'static [&'static str] {
         Mutation::FloorDelay | Mutation::FloorSchedule | Mutation::ShortHold => &["early"],
         Mutation::HopWithoutRetryAt | Mutation::TrustConflict => &["early"],
         Mutation::DropAttributes | Mutation::PlainSchedule | Mutation::UnescapedSchedule => &["changed"],
-        Mutation::SendTwice | Mutation::NoKeepAlive => &["doubled"],
+        Mutation::NoKeepAlive => &["doubled"],
+        // Of two copies, the ledger may take the one that runs for the one that has to wait.
+        Mutation::SendTwice => &["doubled", "early"],
         Mutation::ResendOnFifo => &["order"],
         Mutation::IgnoreCaps => &["caps"],
+        Mutation::OpenGate | Mutation::ShortClosure => &["closed"],
+        Mutation::CountGated => &["counted"],
         Mutation::IgnoreDeadline => &["deadline"],
         Mutation::SpendLastReceive | Mutation::HidePastRetention => &["lost"],
         // Whichever of its rules the scenario meets first.
