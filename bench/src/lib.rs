@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use aws_config::BehaviorVersion;
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use serde::Deserialize;
 
 /// A message's body.
@@ -46,4 +49,13 @@ impl Task {
 /// When the variable is not set.
 pub fn queue_url() -> Result<String, std::env::VarError> {
     std::env::var("QUEUE_URL")
+}
+
+/// The SQS client of a hand-written program, with the TLS that ours has too.
+pub async fn client() -> aws_sdk_sqs::Client {
+    let https = Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .build_https();
+    let loader = aws_config::defaults(BehaviorVersion::latest()).http_client(https);
+    aws_sdk_sqs::Client::new(&loader.load().await)
 }

@@ -75,7 +75,8 @@ impl Aws {
     ///
     /// When there is no region or there are no credentials; the text says how to get them.
     pub(crate) async fn load(region: Option<String>, profile: Option<String>) -> Result<Aws> {
-        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        let mut loader =
+            aws_config::defaults(BehaviorVersion::latest()).http_client(frigg_worker::Aws::https_client());
         if let Some(profile) = profile {
             loader = loader.profile_name(profile);
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use frigg_core::backoff::Ladder;
 use frigg_core::rate_limit::{Policy, providers};
 use reqwest::Url;
+use rustls::crypto::CryptoProvider;
 
 use crate::address::{self, PublicOnly};
 use crate::auth::{Auth, Kind};
@@ -222,6 +223,10 @@ impl RequesterBuilder {
             || policy.windows().iter().any(|window| window.limit.is_some());
         let paced = !self.frigg && self.pacing.unwrap_or(is_known);
 
+        if CryptoProvider::get_default().is_none() {
+            // The program has chosen none. A second caller at the same moment chooses the same.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
         let mut client = reqwest::Client::builder()
             .redirect(address::redirects())
             // It would carry the query of the address before.

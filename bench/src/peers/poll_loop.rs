@@ -1,12 +1,11 @@
 //! The straightforward loop outside Lambda: receive ten, handle them, delete them one by one.
 
-use aws_config::BehaviorVersion;
 use aws_sdk_sqs::{Client, Error};
-use frigg_bench::{Task, queue_url};
+use frigg_bench::{Task, client, queue_url};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
+    let client = client().await;
     let url = queue_url()?;
     loop {
         round(&client, &url).await?;

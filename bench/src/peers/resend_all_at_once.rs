@@ -1,10 +1,9 @@
 //! The documented function, with all records handled and all limited ones sent back at once: as fast as hand-written
 //! code gets, at a call and a connection each.
 
-use aws_config::BehaviorVersion;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use aws_sdk_sqs::Client;
-use frigg_bench::{Limited, Task, queue_url};
+use frigg_bench::{Limited, Task, client, queue_url};
 use futures_util::future::join_all;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 
@@ -34,7 +33,7 @@ async fn handle(client: &Client, url: &str, event: LambdaEvent<SqsEvent>) -> Res
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let client = &Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
+    let client = &client().await;
     let url = &queue_url()?;
     run(service_fn(move |event| handle(client, url, event))).await
 }

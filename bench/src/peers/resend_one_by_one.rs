@@ -1,9 +1,8 @@
 //! The documented function, with limited records sent back one after the other.
 
-use aws_config::BehaviorVersion;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use aws_sdk_sqs::Client;
-use frigg_bench::{Limited, Task, queue_url};
+use frigg_bench::{Limited, Task, client, queue_url};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 
 async fn process(client: &Client, url: &str, record: &SqsMessage) -> Result<(), Error> {
@@ -30,7 +29,7 @@ async fn handle(client: &Client, url: &str, event: LambdaEvent<SqsEvent>) -> Res
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let client = &Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
+    let client = &client().await;
     let url = &queue_url()?;
     run(service_fn(move |event| handle(client, url, event))).await
 }

@@ -21,8 +21,9 @@ use std::time::Duration;
 use aws_config::retry::{RetryConfig, RetryMode};
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider, SharedHttpClient};
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use tokio::sync::{Mutex, OnceCell};
 
 #[cfg(feature = "eventbridge")]
@@ -63,6 +64,15 @@ impl Aws {
         }
     }
 
+    /// HTTPS by rustls and ring, for a configuration of one's own: the SDK's default, AWS-LC, would be a megabyte and a
+    /// half of every worker.
+    pub fn https_client() -> SharedHttpClient {
+        let ring = Provider::Rustls(CryptoMode::Ring);
+        aws_smithy_http_client::Builder::new()
+            .tls_provider(ring)
+            .build_https()
+    }
+
     async fn config(&self) -> &SdkConfig {
         self.config.get_or_init(load).await
     }
@@ -79,7 +89,9 @@ async fn load() -> SdkConfig {
     let timeouts = TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
-    let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
+    let mut loader = aws_config::defaults(BehaviorVersion::latest())
+        .timeout_config(timeouts)
+        .http_client(Aws::https_client());
     if let Some(endpoint) = local_endpoint(variable) {
         let credentials = Credentials::new("test", "test", None, None, "local");
         loader = loader
