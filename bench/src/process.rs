@@ -81,7 +81,8 @@ impl Running {
             .env("AWS_ENDPOINT_URL", &aws.url)
             // For the hand-written programs, and for ours.
             .env("QUEUE_URL", aws.queue_url())
-            .env("FRIGG_QUEUE_URL", aws.queue_url());
+            .env("FRIGG_QUEUE_URL", aws.queue_url())
+            .env("FRIGG_QUEUE_RETENTION_SECONDS", "345600");
         match place {
             Place::Lambda => command.env("AWS_LAMBDA_RUNTIME_API", &api.address),
             Place::Polling { concurrency } => command.env("FRIGG_CONCURRENCY", concurrency.to_string()),

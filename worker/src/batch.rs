@@ -395,7 +395,8 @@ impl<C: Consumer> Pipe<C> {
         let options = &self.effects.options;
         let plan_with =
             |record: &Record, random, can| plan(now, random, failure, &record.delivery, options, can);
-        // Whatever the queue would say, a short wait is a delayed copy, and costs no look-up.
+        // Whatever the queue would say, a short wait is a delayed copy, and costs no look-up. So is one of up to 900 s
+        // where the queue's retention is told.
         let mut can = self.effects.capabilities_untold(&record);
         let mut decision = plan_with(&record, random, can);
         if spaced.is_some() || !self.is_short_delay(&decision, now) {
@@ -456,7 +457,11 @@ impl<C: Consumer> Pipe<C> {
     }
 
     fn is_short_delay(&self, decision: &Decision, now: Timestamp) -> bool {
-        let longest = self.effects.options.max_delay().min(ANY_QUEUE_KEEPS);
+        let options = &self.effects.options;
+        let longest = match options.retention {
+            Some(_) => options.max_delay(),
+            None => options.max_delay().min(ANY_QUEUE_KEEPS),
+        };
         let is_short =
             |at| Duration::try_from(frigg_core::time::wait(now, at)).is_ok_and(|wait| wait <= longest);
         matches!(decision, Decision::Defer(Deferral { retry_at, tier: Tier::Delay { .. }, .. }) if is_short(*retry_at))

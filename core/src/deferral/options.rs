@@ -33,6 +33,8 @@ pub struct Options {
     pub ladder: Ladder,
     /// `FRIGG_QUEUE_MAX_RECEIVE_COUNT`: the queue's `maxReceiveCount`, where it is told. Default: unknown.
     pub max_receive_count: Option<u32>,
+    /// `FRIGG_QUEUE_RETENTION_SECONDS`: the queue's `MessageRetentionPeriod`, where it is told. Default: unknown.
+    pub retention: Option<Duration>,
     /// `FRIGG_RELAY=1`: a wait too long for one delay is a chain of delays, rather than a visibility extension, where
     /// there is no scheduler. It costs a send per 900 s and no receive. Default: off.
     pub relay: bool,
@@ -46,6 +48,7 @@ impl Default for Options {
             limits: Limits::default(),
             ladder: Ladder::default(),
             max_receive_count: None,
+            retention: None,
             relay: false,
             max_delay: Self::LONGEST_DELAY,
             frigg: false,
@@ -128,6 +131,10 @@ impl Options {
         }
         options.max_receive_count =
             number("FRIGG_QUEUE_MAX_RECEIVE_COUNT", "unknown", |_| true).map(saturate);
+        // What SQS takes.
+        let retention = |value| (60..=1_209_600).contains(&value);
+        options.retention =
+            number("FRIGG_QUEUE_RETENTION_SECONDS", "unknown", retention).map(Duration::from_secs);
         if let Some(seconds) = number("FRIGG_MAX_DELAY_SECONDS", "900", |value| {
             (60..=900).contains(&value)
         }) {
@@ -226,6 +233,7 @@ mod tests {
             ("FRIGG_QUEUE_MAX_DEFERRALS", " 4 "),
             ("FRIGG_QUEUE_MAX_DEFERRED_MS", "1e3"),
             ("FRIGG_QUEUE_MAX_RECEIVE_COUNT", "3"),
+            ("FRIGG_QUEUE_RETENTION_SECONDS", "345600"),
             ("FRIGG_MAX_DELAY_SECONDS", "60"),
             ("FRIGG_COMPAT", "1"),
         ]);
@@ -240,6 +248,7 @@ mod tests {
             (options.max_receive_count, options.max_delay),
             (Some(3), Duration::from_secs(60))
         );
+        assert_eq!(options.retention, Some(Duration::from_secs(345_600)));
         assert!(options.is_frigg() && bad.is_empty());
 
         for value in ["0", "-1", "1.5", "many", "+", "0x", "1e-3", "+inf"] {

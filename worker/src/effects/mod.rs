@@ -73,7 +73,7 @@ impl Effects {
             delay: can_copy,
             schedule: can_copy && self.scheduling.is_some() && !self.rest.is_on(self.clock.now()),
             visibility: record.receipt_handle.is_some(),
-            retention: None,
+            retention: self.options.retention,
             dead_letters: DeadLetters::Unknown,
         }
     }
@@ -84,7 +84,9 @@ impl Effects {
         let untold = self.capabilities_untold(record);
         let queue = self.know_queue(record).await;
         Capabilities {
-            retention: queue.as_ref().and_then(|queue| queue.retention),
+            retention: untold
+                .retention
+                .or(queue.as_ref().and_then(|queue| queue.retention)),
             dead_letters: match queue {
                 None => DeadLetters::Unknown,
                 Some(queue) if queue.dead_letter_arn.is_some() => DeadLetters::Present,

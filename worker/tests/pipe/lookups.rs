@@ -55,6 +55,39 @@ async fn short_waits_ask_where_the_queue_is_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_url_and_retention_are_told_a_delayed_copy_asks_nothing() {
+    for (url, retention, asked) in [
+        (URL, "1209600", (0, 0)),
+        (URL, "86400", (0, 0)),
+        (URL, "", (0, 1)),
+        (
+            "https://sqs.eu-west-1.amazonaws.com/111111111111/another",
+            "1209600",
+            (1, 0),
+        ),
+    ] {
+        let rig = Rig::new(&[
+            ("FRIGG_QUEUE_URL", url),
+            ("FRIGG_QUEUE_RETENTION_SECONDS", retention),
+        ]);
+        let worker = rig.worker(rig.handler(|_| limited(900)));
+        batch(&worker, messages(10)).await;
+        assert_eq!(asks(&rig), asked, "{url} {retention}");
+        assert_eq!(rig.sent().len(), 10);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_is_not_delayed_past_half_of_the_retention_that_is_told() {
+    for (wait, copies) in [(300, 1), (301, 0)] {
+        let rig = Rig::new(&[("FRIGG_QUEUE_RETENTION_SECONDS", "600")]);
+        let worker = rig.worker(rig.handler(move |_| limited(wait)));
+        batch(&worker, messages(1)).await;
+        assert_eq!(rig.sent().len(), copies, "{wait}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_copy_that_fails_asks_for_the_other_ways() {
     let rig = Rig::new(&[]);
     rig.sqs

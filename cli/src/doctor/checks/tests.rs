@@ -558,6 +558,12 @@ fn each_fault_gives_just_its_finding() {
             &["FRIGG_QUEUE_MAX_RECEIVE_COUNT is 5", "after 3"],
             |f| variable(f, "FRIGG_QUEUE_MAX_RECEIVE_COUNT", "5"),
         ),
+        (
+            "variables",
+            Warn,
+            &["FRIGG_QUEUE_RETENTION_SECONDS is 345600", "1209600 s"],
+            |f| variable(f, "FRIGG_QUEUE_RETENTION_SECONDS", "345600"),
+        ),
         ("variables", Fail, &["SCHEDULER_ROLE_ARN", "\"scheduler\""], |f| {
             variable(f, "SCHEDULER_ROLE_ARN", "scheduler");
             let all = function_policy().to_string().replace(SCHEDULER_ROLE, "scheduler");

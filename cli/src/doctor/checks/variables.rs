@@ -58,6 +58,17 @@ pub(super) fn bad_values(subject: &Subject<'_>, bad: &[BadValue]) -> Vec<Finding
             subject.set_variable("FRIGG_QUEUE_MAX_RECEIVE_COUNT", Some(&receives.to_string())),
         ));
     }
+    let kept = subject.queue.retention;
+    if let Some(told) = subject.config.options.retention.map(|told| told.as_secs())
+        && told != kept
+    {
+        findings.push(Finding::warn(
+            CHECK,
+            format!("FRIGG_QUEUE_RETENTION_SECONDS is {told}, the queue keeps messages for {kept} s"),
+            "A message that waits is put back by the wrong number: with one too large it can be deleted before its time.",
+            subject.set_variable("FRIGG_QUEUE_RETENTION_SECONDS", Some(&kept.to_string())),
+        ));
+    }
     if let Some(scheduling) = &subject.config.scheduling
         && !scheduling.role_arn.contains(":role/")
     {
