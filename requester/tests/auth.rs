@@ -171,7 +171,7 @@ async fn what_is_no_token_invalidates_nothing() {
         let oauth2 = OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT);
         let requester = setup
             .builder()
-            .timeout(Duration::from_millis(200))
+            .timeout(Duration::from_secs(2))
             .auth(Auth::oauth2(oauth2))
             .build()
             .unwrap();
