@@ -170,6 +170,8 @@ async fn a_standard_stack_is_what_it_says() -> Result<()> {
     assert_eq!(
         function["Environment"]["Variables"],
         json!({
+            "FRIGG_QUEUE_URL": stack.output("QueueUrl")?,
+            "FRIGG_QUEUE_RETENTION_SECONDS": "1209600",
             "FRIGG_MAX_DELAY_SECONDS": "900",
             "FRIGG_QUEUE_MAX_DEFERRALS": "30",
             "FRIGG_QUEUE_MAX_DEFERRED_MS": "93600000",
