@@ -217,7 +217,7 @@ impl<C: Consumer> Pipe<C> {
             self.know_last_attempt(record).await;
         }
         let results = self.call(&due, run).await;
-        let mut ended: Vec<_> = due.into_iter().zip(results).collect();
+        let ended = due.into_iter().zip(results);
         if !C::WHOLE_BATCH {
             for (record, result) in ended {
                 all_acked &= self.end(record, result, run).await;
@@ -225,6 +225,7 @@ impl<C: Consumer> Pipe<C> {
             return all_acked;
         }
         // A call that hangs for one of a batch keeps no other from its verdict, and those that are done come first.
+        let mut ended: Vec<_> = ended.collect();
         ended.sort_by_key(|(_, result)| result.is_err());
         stream::iter(ended)
             .map(|(record, result)| self.end(record, result, run))

@@ -302,9 +302,7 @@ impl Door {
             .and_then(|known| known.gate.closed(now));
         closed.map_or(Ok(()), |until| gated(until, Some(window)))
     }
-}
 
-impl Door {
     /// Waits for a call slot that begins in less than `patience`. One that is missed, because the store or the machine
     /// took its time, is left: a late call would meet the next ones in one window.
     async fn turn(&self, key: &str, window: Window, patience: SignedDuration) -> Slot {

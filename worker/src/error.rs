@@ -80,11 +80,11 @@ enum Kind {
     Unreadable,
     Panicked,
     TimedOut,
-    /// The handler was not called.
+    /// The handler was not called: its key is closed.
     Gated,
-    /// Nor here.
+    /// The handler was not called: a record ahead of it in its FIFO group did not get through.
     Held,
-    /// Nor here.
+    /// The handler was not called: the message became visible before its turn.
     Lost,
 }
 
