@@ -136,6 +136,13 @@ impl Patient {
         self.attribute(self.stack.output("QueueUrl")?, name, value).await
     }
 
+    async fn retention(&self, seconds: &str) -> Result<()> {
+        self.queue_attribute(QueueAttributeName::MessageRetentionPeriod, seconds)
+            .await?;
+        self.variable("FRIGG_QUEUE_RETENTION_SECONDS", Some(seconds))
+            .await
+    }
+
     async fn redrive(&self, dead_letters: &str, receives: u32) -> Result<()> {
         let policy = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": receives }).to_string();
         self.queue_attribute(QueueAttributeName::RedrivePolicy, &policy)
@@ -356,14 +363,10 @@ async fn a_short_visibility_is_found() -> Result<()> {
 #[tokio::test]
 async fn a_short_retention_is_found() -> Result<()> {
     let patient = Patient::standard().await?;
-    patient
-        .queue_attribute(QueueAttributeName::MessageRetentionPeriod, "3600")
-        .await?;
+    patient.retention("3600").await?;
     patient.has_just("retention", "warn").await?;
     let patient = Patient::new(&[("Scheduler", "no")]).await?;
-    patient
-        .queue_attribute(QueueAttributeName::MessageRetentionPeriod, "3600")
-        .await?;
+    patient.retention("3600").await?;
     patient.has_just("retention", "fail").await.map(drop)
 }
 
@@ -523,6 +526,13 @@ async fn variables_that_cannot_be_are_found() -> Result<()> {
             "FRIGG_QUEUE_MAX_RECEIVE_COUNT",
             "5",
             Some("3"),
+            "variables",
+            "warn",
+        ),
+        (
+            "FRIGG_QUEUE_RETENTION_SECONDS",
+            "345600",
+            Some("1209600"),
             "variables",
             "warn",
         ),

@@ -40,7 +40,7 @@ def _make(flavour_name, wanted, folder):
     pip = [os.path.join(folder, "bin", "python"), "-m", "pip", "--disable-pip-version-check"]
     for what, command in (
         ("make a virtual environment", [sys.executable, "-m", "venv", folder]),
-        ("install the packages", [*pip, "install", "--quiet", "--no-deps", "-r", wanted]),
+        ("install the packages", [*pip, "install", "--quiet", "--no-compile", "--no-deps", "-r", wanted]),
         ("check the packages", [*pip, "check"]),
     ):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
