@@ -28,7 +28,7 @@ struct Arguments {
     only: Vec<String>,
     /// More programs to measure like our own, as LABEL=PATH: other builds of a worker, say
     #[arg(long = "with", value_parser = labelled)]
-    others: Vec<Program>,
+    others: Vec<(String, PathBuf)>,
     /// Rounds are multiplied by this; 0.1 is a quick look
     #[arg(long, default_value_t = 1.0)]
     effort: f64,
@@ -40,12 +40,9 @@ struct Arguments {
     write: Option<PathBuf>,
 }
 
-fn labelled(text: &str) -> Result<Program, String> {
+fn labelled(text: &str) -> Result<(String, PathBuf), String> {
     let (label, path) = text.split_once('=').ok_or("it is LABEL=PATH")?;
-    Ok(Program {
-        label: label.to_owned(),
-        path: path.into(),
-    })
+    Ok((label.to_owned(), path.into()))
 }
 
 #[tokio::main]
@@ -65,18 +62,19 @@ async fn measure(arguments: &Arguments) -> Result<Vec<Table>, Fault> {
     // The programs are built beside this one.
     let here = std::env::current_exe()?;
     let folder = here.parent().ok_or("this program lies in no folder")?;
-    let program = |label: &str, file: &str| Program {
-        label: label.to_owned(),
-        path: folder.join(file),
-    };
-    let bare = program("bare function", "bare-function");
-    let one_by_one = program("re-sends one by one", "resend-one-by-one");
-    let all_at_once = program("re-sends all at once", "resend-all-at-once");
-    let plain_loop = program("straightforward loop", "poll-loop");
-    let library = program("frigg, library", "frigg-function");
-    let ready_made = program("frigg-worker", "frigg-worker");
+    let deployed = folder.join("deployed");
+    let program = |label: &str, file: &str| Program::deploy(label, &folder.join(file), &deployed);
+    let bare = program("bare function", "bare-function")?;
+    let one_by_one = program("re-sends one by one", "resend-one-by-one")?;
+    let all_at_once = program("re-sends all at once", "resend-all-at-once")?;
+    let plain_loop = program("straightforward loop", "poll-loop")?;
+    let library = program("frigg, library", "frigg-function")?;
+    let ready_made = program("frigg-worker", "frigg-worker")?;
+    let others = arguments.others.iter();
+    let others = others.map(|(label, path)| Program::deploy(label, path, &deployed));
+    let others = others.collect::<Result<Vec<_>, _>>()?;
 
-    let ours: Vec<&Program> = std::iter::once(&library).chain(&arguments.others).collect();
+    let ours: Vec<&Program> = std::iter::once(&library).chain(&others).collect();
     let beside_bare: Vec<&Program> = std::iter::once(&bare).chain(ours.iter().copied()).collect();
     let started: Vec<&Program> = beside_bare.iter().copied().chain([&ready_made]).collect();
     let cold: Vec<&Program> = std::iter::once(&all_at_once)

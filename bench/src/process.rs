@@ -24,6 +24,20 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// A copy, written in one go as a function's archive is unpacked. As the linker left it, in bits and pieces, a program
+    /// of some megabytes takes longer to be mapped, which is no property of the program.
+    pub(crate) fn deploy(label: &str, from: &Path, folder: &Path) -> Result<Program, Fault> {
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join(label.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
+        // A file that is written over would keep its pages.
+        let _ = std::fs::remove_file(&path);
+        std::fs::copy(from, &path).map_err(|error| format!("{}: {error}", from.display()))?;
+        Ok(Program {
+            label: label.to_owned(),
+            path,
+        })
+    }
+
     pub(crate) fn bytes(&self) -> Result<u64, Fault> {
         Ok(std::fs::metadata(&self.path)?.len())
     }
