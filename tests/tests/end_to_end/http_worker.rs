@@ -1,7 +1,6 @@
 //! The ready-made worker: calls that messages describe, from a queue, against a server of the test.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use axum::Router;
@@ -122,8 +121,9 @@ async fn calls_are_made_as_the_message_says_and_results_delivered() -> Result<()
         (&json!(200), &json!(body), &json!(4))
     );
 
-    worker.kill().await?;
-    rig.ends_empty().await
+    // A worker that is killed before it has deleted what it did leaves it in the queue.
+    rig.ends_empty().await?;
+    worker.kill().await
 }
 
 #[tokio::test]
@@ -188,7 +188,6 @@ async fn what_may_not_be_called_is_a_dead_letter_with_its_reason() -> Result<()>
         !paths.contains(&"/x".to_owned()),
         "nothing that is refused is called: {paths:?}"
     );
-    worker.kill().await?;
-    tokio::time::timeout(Duration::from_secs(60), rig.is_empty()).await??;
-    Ok(())
+    rig.is_empty().await?;
+    worker.kill().await
 }

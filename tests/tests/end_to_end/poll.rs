@@ -93,9 +93,9 @@ async fn poll_10_it_holds_no_more_than_it_can_handle() -> Result<()> {
 
 #[tokio::test]
 async fn a_handler_longer_than_the_visibility_timeout_runs_once() -> Result<()> {
-    let mut rig = Rig::new(QueueSpec::standard("long"), 4).await?;
+    let mut rig = Rig::new(QueueSpec::standard("long"), 10).await?;
     let mut worker = rig.poll()?;
-    rig.send(&json!({ "id": "a", "do": "sleep", "ms": 10_000 }))
+    rig.send(&json!({ "id": "a", "do": "sleep", "ms": 21_000 }))
         .await?;
     let first = rig.runs_of("a", 1, SOON).await?.remove(0);
     rig.is_empty().await?;
@@ -105,7 +105,7 @@ async fn a_handler_longer_than_the_visibility_timeout_runs_once() -> Result<()> 
     assert!(
         runs[0]
             .ended_at
-            .is_some_and(|at| at >= first.at + Duration::from_secs(10))
+            .is_some_and(|at| at >= first.at + Duration::from_secs(21))
     );
     let extended = rig.proxy.calls_of("ChangeMessageVisibilityBatch");
     assert!(
