@@ -30,7 +30,7 @@ const READ_AGAIN: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), D
 
 /// A credential of OAuth 2 (RFC 6749): the grants that need no browser.
 ///
-/// Clones share their tokens, and renew them one at a time. Before a renewal the [`CredentialStore`] is read: tokens that
+/// Clones share their tokens, and renew them one at a time; one that is set up further has its own. Before a renewal the [`CredentialStore`] is read: tokens that
 /// another process stored are adopted instead. A 400 or 401 of the token endpoint ends the credential, after the store
 /// was read again; a limit there stays a limit; anything else leaves it as it was.
 #[derive(Clone)]
@@ -49,7 +49,9 @@ struct Setup {
     scopes: Vec<String>,
     params: Vec<(String, String)>,
     store: Arc<dyn CredentialStore>,
-    credential: String,
+    /// Its name in the store. Default: the client id.
+    credential: Option<String>,
+    start: Option<Token>,
 }
 
 #[derive(Clone)]
@@ -127,7 +129,6 @@ impl OAuth2 {
 
     fn with_grant(token_url: String, client_id: String, client_secret: SecretString, grant: Grant) -> Self {
         let setup = Setup {
-            credential: client_id.clone(),
             token_url,
             client_id,
             client_secret,
@@ -136,6 +137,8 @@ impl OAuth2 {
             scopes: Vec::new(),
             params: Vec::new(),
             store: Arc::new(MemoryStore::default()),
+            credential: None,
+            start: None,
         };
         OAuth2 {
             setup: Arc::new(setup),
@@ -145,20 +148,19 @@ impl OAuth2 {
 
     /// The tokens to start with. Default: those in the store.
     #[must_use]
-    pub fn with_token(mut self, token: Token) -> Self {
-        self.tokens = Arc::new(Mutex::new(Tokens {
-            current: Some(token),
-            previous: None,
-        }));
-        self
+    pub fn with_token(self, token: Token) -> Self {
+        self.set(|setup| setup.start = Some(token))
     }
 
-    /// Where the tokens are kept, and under which name. Default: in this process, under the client id.
+    /// Where the tokens are kept, and under which name. Default: in this process, under the client id. Set a second time,
+    /// it is another credential, without the [tokens to start with](Self::with_token) of the first.
     #[must_use]
     pub fn with_store(self, store: Arc<dyn CredentialStore>, credential: impl Into<String>) -> Self {
         self.set(|setup| {
             setup.store = store;
-            setup.credential = credential.into();
+            if setup.credential.replace(credential.into()).is_some() {
+                setup.start = None;
+            }
         })
     }
 
@@ -181,8 +183,21 @@ impl OAuth2 {
     }
 
     fn set(mut self, set: impl FnOnce(&mut Setup)) -> Self {
-        set(Arc::make_mut(&mut self.setup));
+        let setup = Arc::make_mut(&mut self.setup);
+        set(setup);
+        // A clone's tokens may be another tenant's, or of another scope; so may those in a store of its own.
+        if setup.credential.is_none() {
+            setup.store = Arc::new(MemoryStore::default());
+        }
+        self.tokens = Arc::new(Mutex::new(Tokens {
+            current: setup.start.clone(),
+            previous: None,
+        }));
         self
+    }
+
+    fn credential(&self) -> &str {
+        self.setup.credential.as_ref().unwrap_or(&self.setup.client_id)
     }
 
     /// An access token for the next call.
@@ -221,7 +236,7 @@ impl OAuth2 {
 
     /// Takes the stored tokens when they are others than this process has had.
     async fn adopt(&self, tokens: &mut Tokens, events: &Events) -> bool {
-        let stored = match self.setup.store.load(&self.setup.credential).await {
+        let stored = match self.setup.store.load(self.credential()).await {
             Ok(stored) => stored,
             Err(error) => {
                 events.credential_store_failed("load", &*error);
@@ -246,7 +261,7 @@ impl OAuth2 {
     async fn obtain(&self, tokens: &mut Tokens, call: &TokenCall<'_>) -> Result<Renewal, FetchError> {
         match self.request(tokens.current.as_ref(), call).await {
             Ok(token) => {
-                if let Err(error) = self.setup.store.save(&self.setup.credential, &token).await {
+                if let Err(error) = self.setup.store.save(self.credential(), &token).await {
                     call.events.credential_store_failed("save", &*error);
                 }
                 tokens.previous = tokens.current.replace(token);

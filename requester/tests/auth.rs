@@ -139,6 +139,38 @@ async fn each_grant_asks_in_its_own_way() {
 }
 
 #[tokio::test]
+async fn a_clone_that_is_set_up_otherwise_has_tokens_of_its_own() {
+    let endpoint = Server::script([token("one-scope"), token("two-scopes")]);
+    let store = Arc::new(MemoryStore::default());
+    store.put("tenant-b", Token::new("token-b"));
+    let base = OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT).with_scope("contacts");
+    let a = base
+        .clone()
+        .with_token(Token::new("token-a"))
+        .with_store(Arc::clone(&store) as _, "tenant-a");
+    let b = base.clone().with_store(Arc::clone(&store) as _, "tenant-b");
+    let a_as_b = a.clone().with_store(store, "tenant-b");
+    let more = base.clone().with_scope("deals");
+    let same = base.clone();
+    let setup = Setup::with(Server::start(|_| Reply::status(200)));
+    for (oauth2, used) in [
+        (&base, "Bearer one-scope"),
+        (&a, "Bearer token-a"),
+        (&b, "Bearer token-b"),
+        (&a_as_b, "Bearer token-b"),
+        (&more, "Bearer two-scopes"),
+        (&same, "Bearer one-scope"),
+    ] {
+        let auth = Auth::oauth2(oauth2.clone());
+        send(&setup.builder().auth(auth).build().unwrap(), "GET")
+            .await
+            .unwrap();
+        let seen = setup.server.seen();
+        assert_eq!(seen[seen.len() - 1].header("authorization"), Some(used));
+    }
+}
+
+#[tokio::test]
 async fn a_limit_at_the_token_endpoint_stays_a_limit() {
     let endpoint = Server::script([Reply::status(429).with("retry-after", "400").body(secrets::BODY)]);
     let setup = Setup::script([]);
