@@ -60,6 +60,8 @@ impl RequestBuilder {
         };
         let request = match (&parsed, resolve(&inner.base, path)) {
             (Err(_), _) => Err(invalid("there is no such method")),
+            // It makes a tunnel, not a call; and the connector logs its address with the query.
+            (Ok(Method::CONNECT), _) => Err(invalid("CONNECT is not a call of an API")),
             (_, Err(what)) => Err(invalid(what)),
             (Ok(method), Ok(url)) => Ok(inner.client.request(method.clone(), url)),
         };
