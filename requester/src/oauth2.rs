@@ -64,8 +64,25 @@ enum Grant {
 #[derive(Default)]
 struct Tokens {
     current: Option<Token>,
-    /// Those before: a store that could not be written still has them.
-    previous: Option<Token>,
+    /// Those before, since the store was last written or had newer ones: it may still have any of them.
+    previous: Vec<Token>,
+}
+
+impl Tokens {
+    fn is_known(&self, token: &Token) -> bool {
+        self.previous
+            .iter()
+            .chain(&self.current)
+            .any(|ours| ours.is_same(token))
+    }
+
+    /// `shared`: the store has them too.
+    fn replace(&mut self, token: Token, shared: bool) {
+        if shared {
+            self.previous.clear();
+        }
+        self.previous.extend(self.current.replace(token));
+    }
 }
 
 /// What came of a renewal.
@@ -191,7 +208,7 @@ impl OAuth2 {
         }
         self.tokens = Arc::new(Mutex::new(Tokens {
             current: setup.start.clone(),
-            previous: None,
+            previous: Vec::new(),
         }));
         self
     }
@@ -243,15 +260,9 @@ impl OAuth2 {
                 None
             }
         };
-        let known = |token: &Token| {
-            [&tokens.current, &tokens.previous]
-                .into_iter()
-                .flatten()
-                .any(|ours| ours.is_same(token))
-        };
-        match stored.filter(|token| !known(token)) {
+        match stored.filter(|token| !tokens.is_known(token)) {
             Some(token) => {
-                tokens.previous = tokens.current.replace(token);
+                tokens.replace(token, true);
                 true
             }
             None => false,
@@ -261,10 +272,11 @@ impl OAuth2 {
     async fn obtain(&self, tokens: &mut Tokens, call: &TokenCall<'_>) -> Result<Renewal, FetchError> {
         match self.request(tokens.current.as_ref(), call).await {
             Ok(token) => {
-                if let Err(error) = self.setup.store.save(self.credential(), &token).await {
+                let saved = self.setup.store.save(self.credential(), &token).await;
+                tokens.replace(token, saved.is_ok());
+                if let Err(error) = saved {
                     call.events.credential_store_failed("save", &*error);
                 }
-                tokens.previous = tokens.current.replace(token);
                 Ok(Renewal::Renewed)
             }
             Err(error) if error.is_unauthorized() => {

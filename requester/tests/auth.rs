@@ -260,21 +260,22 @@ async fn a_store_that_cannot_be_written_does_not_bring_old_tokens_back() {
         let body = json!({"access_token": format!("t{to}"), "refresh_token": format!("r{to}"), "token_type": "bearer"});
         Reply::json(200, &body)
     };
-    let endpoint = Server::script([rotate("2"), rotate("3")]);
-    let setup = Setup::with(Server::start(|seen| match seen.header("authorization") {
-        Some("Bearer t3") => Reply::status(200),
-        _ => Reply::status(401),
-    }));
+    let endpoint = Server::script([rotate("2"), rotate("3"), rotate("4")]);
+    let setup = Setup::script([401, 200, 401, 200, 401, 200].map(Reply::status));
     let oauth2 =
         OAuth2::refresh_token(endpoint.url(), "app", secrets::CLIENT).with_store(Arc::new(Stale), "crm");
     let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
-    send(&requester, "GET").await.unwrap();
-    let used: Vec<bool> = endpoint
-        .seen()
-        .iter()
-        .map(|seen| seen.body.contains("refresh_token=r2"))
-        .collect();
-    assert_eq!(used, [false, true]);
+    for _ in 0..3 {
+        send(&requester, "GET").await.unwrap();
+    }
+    let seen = endpoint.seen();
+    assert_eq!(seen.len(), 3, "nothing old is adopted");
+    for (seen, refresh) in seen.iter().zip(["r1", "r2", "r3"]) {
+        assert!(
+            seen.body.contains(&format!("refresh_token={refresh}")),
+            "{refresh}"
+        );
+    }
 }
 
 #[tokio::test]
