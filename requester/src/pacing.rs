@@ -270,7 +270,7 @@ impl Bucket {
 
     fn is_idle(&mut self, now: Timestamp) -> bool {
         self.running == 0
-            && self.closed.is_empty()
+            && self.closed.values().all(|closed| closed.until <= now)
             && self.paces.iter_mut().all(|(_, pace)| pace.is_idle(now))
     }
 

@@ -294,6 +294,30 @@ async fn scopes_do_not_share_and_clones_do() {
 }
 
 #[tokio::test]
+async fn keys_whose_closure_is_over_make_place_for_others() {
+    let clock = VirtualClock::new(noon());
+    let server = Server::start(|_| Reply::status(429).with("retry-after", "5"));
+    let requester = requester(&server, &clock, known()).build().unwrap();
+    let zero = Scope {
+        max_in_process_wait: Some(Duration::ZERO),
+        ..Scope::default()
+    };
+    let call = async |entity: usize| {
+        let sent = requester.get("/").entity(entity.to_string()).send();
+        zero.run(sent).await.unwrap_err()
+    };
+    // As many as are kept.
+    for entity in 0..1024 {
+        call(entity).await;
+    }
+    clock.advance(Duration::from_secs(60));
+    call(1024).await;
+    // A key that is kept lets one call probe, and holds the other; one that is forgotten knows of no closure.
+    tokio::join!(call(7), call(7));
+    assert_eq!(server.calls(), 1024 + 1 + 2);
+}
+
+#[tokio::test]
 async fn unknown_providers_and_frigg_are_not_paced() {
     let clock = VirtualClock::new(noon());
     let exhausted = || {
