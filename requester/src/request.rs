@@ -103,7 +103,12 @@ impl RequestBuilder {
     /// Names the operation, so that the provider does it once however often it is sent: then a POST or PATCH is repeated
     /// after a 5xx or a lost connection too. Use it with providers that document it, and derive the key from the
     /// message, not from the attempt: it must be the same when the message is delivered again.
+    /// An empty one is an error.
     pub fn idempotency_key(mut self, key: &str) -> Self {
+        if key.trim().is_empty() {
+            // It names nothing, and many providers take it for none.
+            return self.refuse("the idempotency key is empty");
+        }
         self.has_key = true;
         let name = self.requester.0.idempotency_header.clone();
         self.header(name.as_str(), key)

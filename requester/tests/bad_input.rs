@@ -190,6 +190,8 @@ async fn methods_that_do_not_exist_and_headers_that_cannot_be_sent_are_permanent
         requester.request("CONNECT", "/?email=s3cr3t"),
         requester.get("/").header("x-key", "s3cr3t\r\nx-injected: 1"),
         requester.get("/").header("x key", "s3cr3t"),
+        requester.post("/").idempotency_key(""),
+        requester.post("/").idempotency_key(" "),
         requester.get("https://elsewhere.example/?s3cr3t"),
         requester.get("/").query("no pairs s3cr3t"),
         requester
