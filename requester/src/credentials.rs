@@ -49,14 +49,22 @@ impl Token {
         }
     }
 
-    /// Whether both come from one answer of the token endpoint: by the refresh token where there is one, as providers
-    /// that rotate it do with each renewal.
-    pub(crate) fn is_same(&self, other: &Token) -> bool {
+    pub(crate) fn has_access_of(&self, other: &Token) -> bool {
+        self.access.expose_secret() == other.access.expose_secret()
+    }
+
+    /// Whether both have one refresh token.
+    pub(crate) fn has_refresh_of(&self, other: &Token) -> bool {
         match (&self.refresh, &other.refresh) {
-            (None, None) => self.access.expose_secret() == other.access.expose_secret(),
-            (one, other) => {
-                one.as_ref().map(|t| t.expose_secret()) == other.as_ref().map(|t| t.expose_secret())
-            }
+            (Some(one), Some(other)) => one.expose_secret() == other.expose_secret(),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn may_outlast(&self, other: &Token) -> bool {
+        match (self.expires_at, other.expires_at) {
+            (Some(end), Some(other)) => end > other,
+            _ => true,
         }
     }
 }

@@ -69,11 +69,20 @@ struct Tokens {
 }
 
 impl Tokens {
-    fn is_known(&self, token: &Token) -> bool {
-        self.previous
-            .iter()
-            .chain(&self.current)
-            .any(|ours| ours.is_same(token))
+    /// Whether stored tokens are another process's, and newer. Where the provider rotates refresh tokens, a new one says
+    /// so; where it does not, the access token and its end do.
+    fn is_news(&self, token: &Token) -> bool {
+        let known = |is_same: fn(&Token, &Token) -> bool| {
+            let mut ours = self.previous.iter().chain(&self.current);
+            ours.any(|ours| is_same(ours, token))
+        };
+        match &self.current {
+            Some(current) if current.has_refresh_of(token) => {
+                !known(Token::has_access_of) && token.may_outlast(current)
+            }
+            _ if token.refresh.is_some() => !known(Token::has_refresh_of),
+            _ => !known(Token::has_access_of),
+        }
     }
 
     /// `shared`: the store has them too.
@@ -260,7 +269,7 @@ impl OAuth2 {
                 None
             }
         };
-        match stored.filter(|token| !tokens.is_known(token)) {
+        match stored.filter(|token| tokens.is_news(token)) {
             Some(token) => {
                 tokens.replace(token, true);
                 true

@@ -279,6 +279,33 @@ async fn a_store_that_cannot_be_written_does_not_bring_old_tokens_back() {
 }
 
 #[tokio::test]
+async fn a_newer_access_token_is_adopted_also_with_the_same_refresh_token() {
+    let hours = |hours: u64| noon() + Duration::from_secs(hours * 3600);
+    let mine = Token::new("t1").with_refresh("r");
+    // What is stored, when ours ends, what the provider answers, and what is used in the end.
+    for (stored, end, replies, used) in [
+        ("t2", 0, &[200][..], "Bearer t2"),
+        ("t2", 1, &[401, 200], "Bearer t2"),
+        // The refused one itself, and one that is older.
+        ("t1", 1, &[401, 200], "Bearer renewed"),
+        ("t2", 3, &[401, 200], "Bearer renewed"),
+    ] {
+        let endpoint = Server::script([token("renewed")]);
+        let store = Arc::new(MemoryStore::default());
+        store.put("crm", Token::new(stored).with_refresh("r").with_expiry(hours(2)));
+        let oauth2 = OAuth2::refresh_token(endpoint.url(), "app", secrets::CLIENT)
+            .with_token(mine.clone().with_expiry(hours(end)))
+            .with_store(store, "crm");
+        let setup = Setup::script(replies.iter().copied().map(Reply::status));
+        let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+        send(&requester, "GET").await.unwrap();
+        let seen = setup.server.seen();
+        assert_eq!(seen[seen.len() - 1].header("authorization"), Some(used));
+        assert_eq!(endpoint.calls(), usize::from(used == "Bearer renewed"));
+    }
+}
+
+#[tokio::test]
 async fn a_post_is_repeated_after_a_401() {
     let endpoint = Server::script([token("new")]);
     let setup = Setup::script([Reply::status(401), Reply::status(201)]);
