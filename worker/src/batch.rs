@@ -320,7 +320,8 @@ impl<C: Consumer> Pipe<C> {
         let began = Instant::now();
         let left = run.handlers_end.saturating_duration_since(began);
         let scope = self.scope(records, left);
-        let work = scope.run(self.consumer.consume(jobs.collect(), run.handlers_end));
+        let work = pin!(self.consumer.consume(jobs.collect(), run.handlers_end));
+        let work = scope.run(work);
         if !left.is_zero() {
             self.note_lateness(records);
         }

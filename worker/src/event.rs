@@ -3,21 +3,20 @@
 use std::collections::HashMap;
 
 use aws_lambda_events::sqs::{SqsMessage, SqsMessageAttribute};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use serde::Deserialize;
+
+use crate::error::Error;
 
 /// [`SqsEvent`](aws_lambda_events::sqs::SqsEvent)'s messages, without the parts that nobody looks at.
 #[derive(Debug)]
 pub(crate) struct Event(pub(crate) Vec<SqsMessage>);
 
-impl<'de> Deserialize<'de> for Event {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The Lambda runtime notes the path to every value that it reads, for its error text. That costs as much as
-        // the reading: here it sees one value.
-        let text = <&RawValue>::deserialize(deserializer)?;
-        let event: Records = serde_json::from_str(text.get())
-            .map_err(|error| D::Error::custom(format_args!("the event is not one of SQS: {error}")))?;
+impl Event {
+    /// # Errors
+    /// When the text is not the JSON of an event of SQS.
+    pub(crate) fn read(text: &[u8]) -> Result<Event, Error> {
+        let event: Records = serde_json::from_slice(text)
+            .map_err(|error| Error::new(format!("the event is not one of SQS: {error}")))?;
         Ok(Event(event.records.into_iter().map(SqsMessage::from).collect()))
     }
 }
@@ -77,11 +76,10 @@ mod tests {
         r#"{"more": {"of": ["it"]}, "Records": [{"messageId": "1", "new": {"a": [1, null]}, "body": ""}]}"#,
     ];
 
-    /// As the Lambda runtime does it.
     fn read(text: &str) -> Result<Vec<SqsMessage>, String> {
-        let mut json = serde_json::Deserializer::from_slice(text.as_bytes());
-        let event: Result<Event, _> = serde_path_to_error::deserialize(&mut json);
-        event.map(|event| event.0).map_err(|error| error.to_string())
+        Event::read(text.as_bytes())
+            .map(|event| event.0)
+            .map_err(|error| error.to_string())
     }
 
     #[test]

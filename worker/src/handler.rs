@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use frigg_core::delivery::Delivery;
@@ -291,12 +292,13 @@ impl<H: Handler> Consumer for H {
     async fn consume(&self, jobs: Vec<RawJob<'_>>, end: Instant) -> Vec<Result<(), HandlerError>> {
         let mut results = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let done = guarded(end, async {
+            // Pinned here, as what is passed on and on would be copied each time with all of the handler's future.
+            let work = pin!(async {
                 let job = job.decode()?;
                 job.enter(|message| self.scope_key(message)).await?;
                 self.handle(job).await.map_err(Into::into)
             });
-            results.push(done.await.unwrap_or_else(|cut| Err(cut.error())));
+            results.push(guarded(end, work).await.unwrap_or_else(|cut| Err(cut.error())));
         }
         results
     }

@@ -2,11 +2,15 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::task;
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsBatchResponse;
+use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use lambda_runtime::{LambdaEvent, Runtime, service_fn};
+use lambda_runtime::tower::layer::layer_fn;
+use lambda_runtime::{Context, LambdaEvent, LambdaInvocation, Runtime, Service, service_fn};
+use tokio::task::futures::TaskLocalFuture;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -20,26 +24,48 @@ use crate::metrics;
 /// Serves invocations; several at once where `AWS_LAMBDA_MAX_CONCURRENCY` says so.
 pub(crate) async fn run<C: Consumer>(pipe: Pipe<C>) -> Result<(), Error> {
     let pipe = Arc::new(pipe);
-    let service = service_fn(move |event: LambdaEvent<Event>| {
+    let service = service_fn(move |event: LambdaEvent<()>| {
         let pipe = Arc::clone(&pipe);
-        async move { invoke(&pipe, event).await }
+        async move { invoke(&pipe, &event.context).await }
     });
-    let served = Runtime::new(service).run_concurrent().await;
+    let runtime = Runtime::new(service).layer(layer_fn(Unread));
+    let served = runtime.run_concurrent().await;
     served.map_err(|error| Error::with_source("the Lambda Runtime API failed", error))
 }
 
-async fn invoke<C: Consumer>(
-    pipe: &Pipe<C>,
-    event: LambdaEvent<Event>,
-) -> Result<SqsBatchResponse, BoxError> {
-    let deadline = Instant::now() + time_left(pipe.effects.clock.now(), event.context.deadline);
-    let span =
-        tracing::error_span!(target: "frigg.worker", "invocation", requestId = event.context.request_id);
-    let Event(messages) = event.payload;
+tokio::task_local! {
+    /// The event of the invocation that this task serves.
+    static TEXT: Bytes;
+}
+
+/// Keeps an event's text from the Lambda runtime, which notes the path to every value that it reads, for its error
+/// text. That costs as much as the reading.
+#[derive(Clone)]
+struct Unread<S>(S);
+
+impl<S: Service<LambdaInvocation>> Service<LambdaInvocation> for Unread<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = TaskLocalFuture<Bytes, S::Future>;
+
+    fn poll_ready(&mut self, context: &mut task::Context<'_>) -> task::Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, mut invocation: LambdaInvocation) -> Self::Future {
+        let text = std::mem::replace(&mut invocation.body, Bytes::from_static(b"null"));
+        TEXT.scope(text, self.0.call(invocation))
+    }
+}
+
+async fn invoke<C: Consumer>(pipe: &Pipe<C>, context: &Context) -> Result<SqsBatchResponse, BoxError> {
+    let deadline = Instant::now() + time_left(pipe.effects.clock.now(), context.deadline);
+    let span = tracing::error_span!(target: "frigg.worker", "invocation", requestId = context.request_id);
+    let Event(messages) = TEXT.with(|text| Event::read(text))?;
     let book = Book::new(messages.len());
     let batch = pipe.process(messages, deadline, &book).instrument(span);
-    let function = &event.context.env_config.function_name;
-    let request = &event.context.request_id;
+    let function = &context.env_config.function_name;
+    let request = &context.request_id;
     let (answer, lines) = metrics::collect(function, request, pipe.effects.clock.now(), batch).await;
     for line in lines {
         // Nothing can be done about a closed standard output.
