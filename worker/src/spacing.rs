@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use frigg_core::deferral::{Deferral, told};
+use frigg_core::delivery::Delivery;
 use frigg_core::gate;
 use frigg_core::rate_limit::{Limit, Window};
 use jiff::Timestamp;
@@ -46,8 +47,15 @@ impl Effects {
         let Some((keeper, key)) = self.keeper.as_ref().zip(key(record, limit)) else {
             return;
         };
+        // What the provider said is for all; how often this message was put back is its own affair.
+        let anybody = Delivery::default();
+        let delivery = if limit.retry_at.is_some() {
+            &anybody
+        } else {
+            &*record.delivery
+        };
         let closure = Closure {
-            until: told(self.clock.now(), limit, &record.delivery, &self.options),
+            until: told(self.clock.now(), limit, delivery, &self.options),
             reason: limit.reason,
             module: limit.module.clone(),
             window: limit.window.or(keeper.rate(key)),

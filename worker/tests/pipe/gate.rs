@@ -146,6 +146,21 @@ async fn after_a_limit_the_later_records_of_its_key_are_not_run() {
     );
 }
 
+/// The provider's word holds for all; the ladder is for a message that goes on being refused.
+#[tokio::test(start_paused = true)]
+async fn a_key_closes_for_as_long_as_the_provider_says_however_often_the_message_was_put_back() {
+    for (wait, deferrals, closed_for) in [(1, 0, 1_000), (1, 6, 1_000), (0, 6, 1_000), (7, 6, 7_000)] {
+        let (rig, gate) = (Rig::new(&[]), FakeGate::default());
+        let worker = rig.gated_worker(&gate, move |_| limited(wait));
+        let history =
+            json!({ "deferrals": deferrals, "firstDeferredAt": start().to_string(), "deferralId": "m" });
+        let body = json!({ "key": "a", "_frigg": history }).to_string();
+        batch(&worker, vec![message("m", body)]).await;
+        let until = gate.gate("a").closed_until;
+        assert_eq!(until, Some(after(closed_for)), "{wait} s, {deferrals} deferrals");
+    }
+}
+
 /// Those that were on their way when the first one was refused.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_ten_records_meet_at_once_is_written_once() {
