@@ -130,19 +130,38 @@ async fn an_item_of_another_shape_is_no_entry_and_is_written_over() -> Result<()
     }
     assert_eq!(store.look("a").await.map_err(text)?.closed_until, Some(at(5_000)));
 
-    let odd = json!({ "pk": { "S": "process#p" }, "status": { "N": "1" }, "retryAt": { "N": "5" } });
-    emulator.put_item(&table, &odd).await?;
+    // Numbers that are no time: nanoseconds, in the place of microseconds.
+    let far = json!({ "N": "1790000000000000000" });
+    let item = json!({ "pk": { "S": "b" }, "closedUntil": far, "nextReturn": far, "nextCall": far });
+    emulator.put_item(&table, &item).await?;
+    store.close("b", &closure(5_000, None)).await.map_err(text)?;
+    assert_eq!(store.look("b").await.map_err(text)?.closed_until, Some(at(5_000)));
+    for line in [Line::Return, Line::Call] {
+        let slot = store.reserve("b", &asked(line, 0, 9_000)).await.map_err(text)?;
+        assert_eq!(slot, Some(at(0)));
+    }
+
     let states = DynamoState::new(aws(emulator), &table, Clock::from_fn(|| at(0)));
-    assert_eq!(states.state("p").await.map_err(text)?, None);
     let waiting = state(Status::Waiting, at(5_000));
-    states
-        .record(r#"{"data":{"processId":"p"}}"#, &waiting)
-        .await
-        .map_err(text)?;
-    states
-        .clear(r#"{"data":{"processId":"p"}}"#, "x")
-        .await
-        .map_err(text)?;
+    for (n, odd) in [
+        json!({ "status": { "N": "1" }, "retryAt": { "N": "5" } }),
+        json!({ "status": { "S": "paused" } }),
+        json!({ "status": { "S": "WAITING" }, "retryAt": { "N": "5" } }),
+        json!({ "status": { "S": "WAITING" } }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (process, mut item) = (format!("p{n}"), odd.clone());
+        item["pk"] = json!({ "S": format!("process#{process}") });
+        emulator.put_item(&table, &item).await?;
+        assert_eq!(states.state(&process).await.map_err(text)?, None, "{odd}");
+        let body = json!({ "data": { "processId": process } }).to_string();
+        states.clear(&body, "x").await.map_err(text)?;
+        states.record(&body, &waiting).await.map_err(text)?;
+        let stored = states.state(&process).await.map_err(text)?;
+        assert_eq!(stored.map(|(state, _)| state), Some(waiting.clone()), "{odd}");
+    }
     Ok(())
 }
 

@@ -99,7 +99,8 @@ impl DynamoGate {
             .expression_attribute_values(":next", micros(next))
             .expression_attribute_values(":ttl", ttl(next))
             .expression_attribute_values(":from", micros(asked.from))
-            .expression_attribute_values(":number", text("N"));
+            .expression_attribute_values(":number", text("N"))
+            .expression_attribute_values(":max", micros(Timestamp::MAX));
         Ok(conditional(call).await?.ok().map(|_| asked.from))
     }
 }
@@ -133,7 +134,8 @@ impl GateStore for DynamoGate {
                 .expression_attribute_values(":until", micros(closure.until))
                 .expression_attribute_values(":reason", text(closure.reason.as_str()))
                 .expression_attribute_values(":ttl", ttl(closure.until))
-                .expression_attribute_values(":number", text("N"));
+                .expression_attribute_values(":number", text("N"))
+                .expression_attribute_values(":max", micros(Timestamp::MAX));
             // A condition that does not hold: a later time is there.
             conditional(call).await.map(drop)
         })
@@ -194,9 +196,11 @@ fn name(line: Line) -> &'static str {
     }
 }
 
-/// The attribute is absent, no number, or less than `value`.
+/// The attribute is absent, no number, no time (`:max` is the last one), or less than `value`.
 fn behind(name: &str, value: &str) -> String {
-    format!("attribute_not_exists({name}) OR NOT attribute_type({name}, :number) OR {name} < {value}")
+    format!(
+        "attribute_not_exists({name}) OR NOT attribute_type({name}, :number) OR {name} > :max OR {name} < {value}"
+    )
 }
 
 fn gate(item: &Item) -> Gate {

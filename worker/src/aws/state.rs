@@ -71,12 +71,15 @@ impl RunState for DynamoState {
             };
             let mut call = self.table.update(&process_key(&process)).await;
             if state.status == Status::Waiting {
-                // In Frigg's table: nothing there, or a wait that is not strictly later.
+                // In Frigg's table: nothing there, or a wait that is not strictly later. What is no state is nothing.
                 call = call
                     .condition_expression(
-                        "attribute_not_exists(#status) OR (#status = :waiting AND retryAt <= :retryAt)",
+                        "attribute_not_exists(#status) OR NOT #status IN (:waiting, :exhausted) OR (#status = :waiting AND \
+                         (NOT attribute_type(retryAt, :text) OR retryAt <= :retryAt))",
                     )
-                    .expression_attribute_values(":waiting", text(Status::Waiting.as_str()));
+                    .expression_attribute_values(":waiting", text(Status::Waiting.as_str()))
+                    .expression_attribute_values(":exhausted", text(Status::Exhausted.as_str()))
+                    .expression_attribute_values(":text", text("S"));
             }
             if let Some(module) = &state.module {
                 call = call.expression_attribute_values(":module", text(module));
