@@ -41,6 +41,7 @@ pub struct RequesterBuilder {
     idempotency_header: Option<String>,
     user_agent: String,
     public_only: bool,
+    no_proxy: bool,
     clock: Clock,
     frigg: bool,
 }
@@ -63,6 +64,7 @@ impl RequesterBuilder {
             idempotency_header: None,
             user_agent: concat!("frigg-rs/", env!("CARGO_PKG_VERSION")).to_owned(),
             public_only: false,
+            no_proxy: false,
             clock: Clock::system(),
             frigg: false,
         }
@@ -158,6 +160,12 @@ impl RequesterBuilder {
         self
     }
 
+    /// Calls directly, whatever proxies the environment names: for an address on this machine. Default: off.
+    pub fn no_proxy(mut self) -> Self {
+        self.no_proxy = true;
+        self
+    }
+
     /// Refuses private, loopback, link-local and reserved addresses, whatever name leads there and at whichever redirect:
     /// for URLs that come from messages. Proxies of the environment are not used then. Default: off.
     pub fn public_addresses_only(mut self) -> Self {
@@ -233,7 +241,10 @@ impl RequesterBuilder {
             .referer(false)
             .user_agent(self.user_agent);
         if self.public_only {
-            client = client.dns_resolver(PublicOnly).no_proxy();
+            client = client.dns_resolver(PublicOnly);
+        }
+        if self.public_only || self.no_proxy {
+            client = client.no_proxy();
         }
         let client = client
             .build()

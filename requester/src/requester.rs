@@ -89,6 +89,12 @@ impl Requester {
         &self.0.policy
     }
 
+    /// Whose limit a call counts against, as an error names it (`hubspot:entity:7`); `entity` as in
+    /// [`RequestBuilder::entity`](crate::RequestBuilder::entity). `None`: the policy has no scope, or an id is missing.
+    pub fn scope_key(&self, entity: Option<&str>) -> Option<String> {
+        self.0.scope_key(entity)
+    }
+
     /// How long a call may take, its body included. `None`: not limited.
     pub fn timeout(&self) -> Option<Duration> {
         self.0.timeout

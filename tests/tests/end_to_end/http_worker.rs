@@ -140,6 +140,10 @@ async fn what_may_not_be_called_is_a_dead_letter_with_its_reason() -> Result<()>
             "is not listed",
         ),
         (
+            json!({ "url": format!("{url}/x"), "headers": { "Host": "evil.example.net" } }),
+            "may not set the header Host",
+        ),
+        (
             json!({ "url": format!("{url}/x"), "method": "GE T" }),
             "no such method",
         ),

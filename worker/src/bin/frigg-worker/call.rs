@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use frigg_requester::{Requester, Response};
-use frigg_worker::ports::{SendRequest, Sqs as _};
+use frigg_worker::ports::{CallErrorKind, SendRequest, Sqs as _};
 use frigg_worker::{Aws, AwsSqs, Handler, HandlerError, Job};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -17,6 +17,20 @@ use crate::hosts::Hosts;
 
 /// A result carries at most this much of the response's body; SQS takes 1 MiB of message.
 const MAX_RESULT_BODY: usize = 512 * 1024;
+/// What SQS takes as a message.
+const MAX_RESULT: usize = 1024 * 1024;
+/// What belongs to the connection, or decides where the call goes: the URL alone does, for its host was admitted.
+const NOT_THE_SENDERS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 /// Requesters that are kept, one per origin and provider.
 const MAX_REQUESTERS: usize = 256;
 
@@ -129,6 +143,10 @@ impl HttpCalls {
         let mut request = requester.request(&call.method, url.as_str());
         let host = url.host_str().unwrap_or_default();
         for (name, value) in &call.headers {
+            if NOT_THE_SENDERS.contains(&name.trim().to_ascii_lowercase().as_str()) {
+                let text = format!("a message may not set the header {name}");
+                return Err(HandlerError::permanent(text));
+            }
             let value = self
                 .credentials
                 .fill_in(value, host)
@@ -198,24 +216,36 @@ impl HttpCalls {
             }
             body.extend_from_slice(&chunk);
         }
-        let result = json!({
-            "event": "HTTP_RESULT",
-            "data": {
-                "status": status,
-                "contentType": media_type,
-                "body": whole.then(|| String::from_utf8_lossy(&body)),
-                "bodyTooLarge": !whole,
-                "processId": job.message.data.process_id,
-                "entityId": job.message.data.entity_id,
-                "messageId": job.delivery.stable_id(),
-            },
-        });
-        let sent = self
-            .results
-            .send(queue, &SendRequest::new(result.to_string(), 0))
-            .await;
-        sent.map(drop)
-            .map_err(|error| HandlerError::retryable(format!("the result queue takes no message: {error}")))
+        let data = &job.message.data;
+        let result = |body: Option<&str>| {
+            json!({
+                "event": "HTTP_RESULT",
+                "data": {
+                    "status": status,
+                    "contentType": media_type,
+                    "body": body,
+                    "bodyTooLarge": body.is_none(),
+                    "processId": data.process_id,
+                    "entityId": data.entity_id,
+                    "messageId": job.delivery.stable_id(),
+                },
+            })
+            .to_string()
+        };
+        let mut text = result(whole.then(|| String::from_utf8_lossy(&body)).as_deref());
+        if text.len() > MAX_RESULT {
+            // Written as JSON, a body can be six times as long.
+            text = result(None);
+        }
+        let sent = self.results.send(queue, &SendRequest::new(text, 0)).await;
+        sent.map(drop).map_err(|error| {
+            let text = format!("the call was made, but the result queue takes no message: {error}");
+            // The same again would only repeat the call.
+            match error.kind {
+                CallErrorKind::Refused => HandlerError::permanent(text),
+                _ => HandlerError::retryable(text),
+            }
+        })
     }
 }
 
@@ -236,6 +266,13 @@ impl Handler for HttpCalls {
             None => Ok(()),
         }
     }
+
+    /// That of the provider and the entity, as the requester names it in its errors.
+    fn scope_key(&self, call: &HttpCall) -> Option<String> {
+        let url = self.admit(&call.data.url).ok()?;
+        let requester = self.requester(&url, call.data.provider.as_deref()).ok()?;
+        requester.scope_key(call.data.entity_id.as_deref())
+    }
 }
 
 #[cfg(test)]
@@ -249,6 +286,28 @@ mod tests {
             _ => None,
         })
         .unwrap()
+    }
+
+    /// So that the gate knows it before the call, and not only by its refusal.
+    #[test]
+    fn a_call_counts_against_the_limit_that_its_refusal_would_name() {
+        for (url, entity, key) in [
+            (
+                "https://api.example.com/a",
+                json!("acme"),
+                Some("api.example.com:entity:acme"),
+            ),
+            (
+                "https://api.example.com/b",
+                json!(7),
+                Some("api.example.com:entity:7"),
+            ),
+            ("https://evil.example.net/", json!("acme"), None),
+        ] {
+            let call = json!({ "data": { "url": url, "entityId": entity } }).to_string();
+            let call: HttpCall = serde_json::from_str(&call).unwrap();
+            assert_eq!(calls(false).scope_key(&call).as_deref(), key, "{url}");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Credentials {
             let port =
                 env::var("PARAMETERS_SECRETS_EXTENSION_HTTP_PORT").unwrap_or_else(|_| "2773".to_owned());
             let extension = Requester::builder(format!("http://localhost:{port}"));
-            extension.module("extension").build().ok()
+            extension.module("extension").no_proxy().build().ok()
         };
         self.extension.get_or_init(build).as_ref()
     }
