@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::batch::Pipe;
-use crate::book::Book;
+use crate::book::{Book, Verdict};
 use crate::config::Config;
 use crate::error::Error;
 use crate::handler::Consumer;
@@ -30,6 +30,8 @@ use crate::runtime::hand::{BATCH, Hand};
 const RECEIVE_WAIT: Duration = Duration::from_secs(20);
 /// A receive that is under way when the worker stops may still bring messages: it is awaited this much longer.
 const LAST_RECEIVE_GRACE: Duration = Duration::from_secs(5);
+/// For deleting what is done, when a batch is broken off.
+const LAST_DELETES: Duration = Duration::from_secs(5);
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LAST_BACKOFF: Duration = Duration::from_secs(60);
 const WARN_EVERY: Duration = Duration::from_secs(60);
@@ -68,12 +70,14 @@ async fn poll<C: Consumer>(
     };
     let slots = config.concurrency.get().min(Semaphore::MAX_PERMITS);
     let (through, mut ends) = mpsc::unbounded_channel();
+    let (drained, at_once) = watch::channel(false);
     let shared = Arc::new(Shared {
         pipe,
         queue,
         batch_time: config.batch_time,
         slots: Semaphore::new(slots),
         through,
+        at_once,
     });
     let mut hand = Hand::new(slots);
     let mut receives = FuturesUnordered::new();
@@ -120,7 +124,7 @@ async fn poll<C: Consumer>(
         }
     };
     let _ = timeout(RECEIVE_WAIT + LAST_RECEIVE_GRACE, last).await;
-    drain(batches, config.drain_time).await;
+    drain(batches, config.drain_time, &drained).await;
     Ok(())
 }
 
@@ -140,14 +144,16 @@ async fn until_stop<T>(stopping: &mut watch::Receiver<bool>, work: impl Future<O
     }
 }
 
-/// Lets running batches end, within a bound.
-async fn drain(mut batches: JoinSet<()>, bound: Duration) {
-    let all = async { while batches.join_next().await.is_some() {} };
-    if timeout(bound, all).await.is_err() {
+/// Lets running batches end, within a bound; then what is done is deleted, and the rest left.
+async fn drain(mut batches: JoinSet<()>, bound: Duration, drained: &watch::Sender<bool>) {
+    let all = async |batches: &mut JoinSet<()>| while batches.join_next().await.is_some() {};
+    if timeout(bound, all(&mut batches)).await.is_err() {
         tracing::warn!(
             target: "frigg.worker", eventName = "frigg.worker.drain_ended", batches = batches.len(),
             "handlers were still running when the time to stop was over; their messages come back by themselves",
         );
+        let _ = drained.send(true);
+        let _ = timeout(LAST_DELETES, all(&mut batches)).await;
     }
 }
 
@@ -236,6 +242,8 @@ struct Shared<C> {
     slots: Semaphore,
     /// Told of each batch when its handlers are through: how many messages, how long it took.
     through: mpsc::UnboundedSender<(usize, Duration)>,
+    /// True when a batch has to end as it stands.
+    at_once: watch::Receiver<bool>,
 }
 
 /// Says so when it is dropped, be it by a panic: a place in hand that is never given back would be lost.
@@ -267,11 +275,17 @@ impl<C: Consumer> Shared<C> {
             })
             .collect();
         let book = Book::hidden_until(acks.len(), Instant::now() + self.queue.visibility);
+        let mut at_once = self.at_once.clone();
         tokio::select! {
             biased;
-            () = self.handle(messages, &acks, &book) => {}
+            () = self.handle(messages, &acks, &book) => return,
             never = self.keep_alive(&acks, &book) => match never {},
+            _ = at_once.wait_for(|at_once| *at_once) => {}
         }
+        // A slow neighbour is no reason to do again what is done, or to have twice what was put back.
+        let verdicts = acks.into_iter().zip(book.verdicts());
+        let done = verdicts.filter(|(_, verdict)| *verdict == Some(Verdict::Ack));
+        self.delete(done.map(|(ack, _)| ack).collect()).await;
     }
 
     async fn handle(&self, messages: Vec<SqsMessage>, acks: &[(String, String)], book: &Book) {

@@ -280,3 +280,18 @@ async fn a_record_that_could_not_be_kept_hidden_is_not_begun() {
     };
     assert_eq!(group_of_two(gone).await, ["m1"], "somebody else has it");
 }
+
+/// A stop is no fault: neither is done work done again, nor is there twice what was put back.
+#[tokio::test(start_paused = true)]
+async fn when_the_time_to_stop_is_over_what_is_done_is_deleted() {
+    let rig = polling(300);
+    rig.sqs.script([brings(0, &["done", "slow", "limited"])]);
+    let handler = rig.slow_handler(|job| match job.delivery.message_id.as_str() {
+        "slow" => (seconds(200), Ok(())),
+        "limited" => (seconds(0), limited(60)),
+        _ => (seconds(0), Ok(())),
+    });
+    rig.worker(handler).poll_until(sleep(seconds(5))).await.unwrap();
+    assert_eq!(rig.sent().len(), 1);
+    assert_eq!(deleted(&rig), [["receipt-done", "receipt-limited"]]);
+}
