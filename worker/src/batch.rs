@@ -156,12 +156,20 @@ impl<C: Consumer> Pipe<C> {
     /// Handles a lane's records, decides about those that end here, and gives back those that are put back.
     async fn run_lane(&self, lane: Vec<(usize, SqsMessage)>, run: &Run<'_>) {
         if C::WHOLE_BATCH {
-            let records = lane
-                .into_iter()
-                .map(|(index, message)| self.open(index, message, run));
-            let (lost, records) = records.partition(|record| run.book.is_lost(record.index));
-            let lost: Vec<Record> = lost;
-            lost.iter().for_each(|record| run.let_go(record));
+            let mut records = Vec::with_capacity(lane.len());
+            let mut held = HashSet::new();
+            for (index, message) in lane {
+                let mut record = self.open(index, message, run);
+                let group = self.group_to_stop(&record);
+                if group.as_ref().is_some_and(|group| held.contains(group)) {
+                    run.book.decide(index, self.hold(&mut record).await);
+                } else if run.book.is_lost(index) {
+                    run.let_go(&record);
+                    held.extend(group);
+                } else {
+                    records.push(record);
+                }
+            }
             self.handle(records, run).await;
             return;
         }
@@ -238,7 +246,12 @@ impl<C: Consumer> Pipe<C> {
     async fn end(&self, record: Record, result: Result<(), HandlerError>, run: &Run<'_>) -> bool {
         let index = record.index;
         let handled = match result {
-            Ok(()) => self.succeeded(&record).await,
+            Ok(()) => {
+                // At once: nothing that comes after it changes it.
+                run.book.decide(index, Verdict::Ack);
+                self.succeeded(&record).await;
+                return true;
+            }
             Err(error) => Box::pin(self.failed(record, error)).await,
         };
         match handled {
@@ -258,6 +271,13 @@ impl<C: Consumer> Pipe<C> {
         record.delivery.is_fifo() && !self.effects.options.is_frigg()
     }
 
+    /// The FIFO group that goes no further than this record when it fails.
+    fn group_to_stop(&self, record: &Record) -> Option<String> {
+        self.stops_group(record)
+            .then(|| record.delivery.group_id.clone())
+            .flatten()
+    }
+
     /// A record that waits for the one ahead of it.
     async fn hold(&self, record: &mut Record) -> Verdict {
         self.know_last_attempt(record).await;
@@ -272,7 +292,13 @@ impl<C: Consumer> Pipe<C> {
     /// Sends early ones back, and waits for those that are early by less than a second.
     async fn due(&self, records: Vec<Record>, run: &Run<'_>) -> Vec<Record> {
         let mut due = Vec::with_capacity(records.len());
+        let mut held = HashSet::new();
         for mut record in records {
+            let group = self.group_to_stop(&record);
+            if group.as_ref().is_some_and(|group| held.contains(group)) {
+                run.book.decide(record.index, self.hold(&mut record).await);
+                continue;
+            }
             let (now, options) = (self.effects.clock.now(), &self.effects.options);
             if record.delivery.retry_at.is_some_and(|at| at > now) && !self.effects.waits_here(&record, now) {
                 let can = self.effects.capabilities(&mut record).await;
@@ -280,6 +306,7 @@ impl<C: Consumer> Pipe<C> {
                     let in_slot = self.effects.keeper.is_some() && !record.delivery.is_fifo();
                     let early = Pending::new(record, deferral, can, None).waits_on(in_slot);
                     run.put_back(Box::new(early));
+                    held.extend(group);
                     continue;
                 }
             }
@@ -308,10 +335,7 @@ impl<C: Consumer> Pipe<C> {
             body: (!record.bodiless).then(|| record.body.text()),
             delivery: Arc::clone(&record.delivery),
             door: record.door.clone(),
-            group: self
-                .stops_group(record)
-                .then(|| record.delivery.group_id.clone())
-                .flatten(),
+            group: self.group_to_stop(record),
         });
         let span = match records {
             [record] => record.span.clone(),
@@ -356,7 +380,7 @@ impl<C: Consumer> Pipe<C> {
         }
     }
 
-    async fn succeeded(&self, record: &Record) -> Handled {
+    async fn succeeded(&self, record: &Record) {
         let again =
             record.delivery.deferrals > 0 || record.delivery.receive_count.is_some_and(|count| count > 1);
         if again || record.delivery.gated > 0 {
@@ -365,7 +389,6 @@ impl<C: Consumer> Pipe<C> {
         record
             .span
             .in_scope(|| Line::default().write(Level::DEBUG, "record_succeeded"));
-        Handled::Verdict(Verdict::Ack)
     }
 
     async fn failed(&self, mut record: Record, error: HandlerError) -> Handled {

@@ -628,6 +628,47 @@ async fn first_the_call_then_the_state_then_the_line() {
     }
 }
 
+/// It is of use to people only.
+#[derive(Debug)]
+struct Silent;
+
+impl RunState for Silent {
+    fn record<'a>(&'a self, _: &'a str, _: &'a State) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(std::future::pending())
+    }
+    fn clear<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_run_state_changes_no_verdict() {
+    let rig = Rig::new();
+    let worker = Worker::new(handler_fn(act), rig.config.clone())
+        .with_sqs(Arc::new(rig.sqs.clone()))
+        .with_run_state(Arc::new(Silent))
+        .with_clock(clock_from(start()));
+    let (logs, _guard) = Logs::capture();
+    let again = {
+        let mut message = message("again", "{}");
+        let count = "2".to_owned();
+        message
+            .attributes
+            .insert("ApproximateReceiveCount".to_owned(), count);
+        message
+    };
+    let begin = Instant::now();
+    let batch = event(vec![limited("a", 30), again]);
+    let answer = worker
+        .handle(batch, begin + Duration::from_secs(30))
+        .await
+        .unwrap();
+    assert!(answer.batch_item_failures.is_empty(), "{answer:?}");
+    assert!(begin.elapsed() <= Duration::from_secs(5), "{:?}", begin.elapsed());
+    let faults = logs.of_event("frigg.worker.rate_limit_state_failed");
+    assert_eq!(faults.len(), 2, "each says so");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hangs_is_nobody_elses_matter() {
     const LONG: Duration = Duration::from_secs(100_000);

@@ -194,36 +194,35 @@ impl Effects {
     async fn finish_all(&self, finished: Vec<(Pending, Option<Done>)>, book: &Book) {
         stream::iter(finished)
             .for_each_concurrent(AT_ONCE, |(one, done)| async move {
-                book.decide(one.record.index, self.finish(&one, done).await);
+                // At once: what others are told of it may take its time, and changes nothing.
+                let verdict = match done {
+                    Some(Done::Delay(_) | Done::Schedule(_)) => Verdict::Ack,
+                    Some(Done::Visibility(_)) | None => Verdict::Fail,
+                };
+                book.decide(one.record.index, verdict);
+                self.finish(&one, done, verdict).await;
             })
             .await;
     }
 
-    /// State, log, verdict: in this order, after the call.
-    async fn finish(&self, one: &Pending, done: Option<Done>) -> Verdict {
+    /// State, then log, of a record that is decided about.
+    async fn finish(&self, one: &Pending, done: Option<Done>, verdict: Verdict) {
         let record = &one.record;
         let line = one.line(self.clock.now());
-        let (verdict, mechanism, line) = match done {
-            Some(Done::Delay(seconds)) => (
-                Verdict::Ack,
-                Mechanism::Delay,
-                line.with_delay(seconds, one.schedule_error()),
-            ),
-            Some(Done::Schedule(name)) => (Verdict::Ack, Mechanism::Schedule, line.with_schedule(&name)),
+        let (mechanism, line) = match done {
+            Some(Done::Delay(seconds)) => (Mechanism::Delay, line.with_delay(seconds, one.schedule_error())),
+            Some(Done::Schedule(name)) => (Mechanism::Schedule, line.with_schedule(&name)),
             Some(Done::Visibility(seconds)) => (
-                Verdict::Fail,
                 Mechanism::Visibility,
                 line.with_visibility(seconds, one.schedule_error()),
             ),
             None => {
                 let (skipped, cause) = one.skip();
-                self.log_lost_or(record, line.with_skip(skipped, cause), "record_failed");
-                return Verdict::Fail;
+                return self.log_lost_or(record, line.with_skip(skipped, cause), "record_failed");
             }
         };
         let Some((_, limit)) = &one.cause else {
-            record.span.in_scope(|| line.write(Level::INFO, "record_early"));
-            return verdict;
+            return record.span.in_scope(|| line.write(Level::INFO, "record_early"));
         };
         let lost = verdict == Verdict::Fail && record.delivery.is_last_attempt();
         let status = if lost { Status::Exhausted } else { Status::Waiting };
@@ -243,7 +242,6 @@ impl Effects {
                 .in_scope(|| line.write(Level::WARN, "record_deferred")),
             Verdict::Fail => self.log_lost_or(record, line, "record_visibility_extended"),
         }
-        verdict
     }
 
     /// The line of a limited record that stays where it is. On its last receive that loses it to the dead-letter

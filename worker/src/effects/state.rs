@@ -1,12 +1,14 @@
 //! What others are told of a wait: the run state and the warning to users.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use frigg_core::deferral::Capped;
 use frigg_core::rate_limit::Limit;
 use frigg_core::time;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use tokio::time::timeout;
 use tracing::Level;
 
 use crate::effects::Effects;
@@ -15,6 +17,9 @@ use crate::record::Record;
 use crate::report::Line;
 use crate::run_state::{Mechanism, State, Status, integration_id};
 use crate::warnings::{Warning, is_news, links};
+
+/// What is told is of use to people; no batch waits long for it.
+const STATE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Effects {
     /// State and figures of a record past a cap.
@@ -68,7 +73,8 @@ impl Effects {
                 reason: limit.reason,
                 retry_at,
             };
-            warnings.record(&integration, &warning, now).await;
+            // What it has to say of a fault it says itself.
+            let _ = timeout(STATE_TIMEOUT, warnings.record(&integration, &warning, now)).await;
         }
     }
 
@@ -83,10 +89,13 @@ impl Effects {
     }
 }
 
-/// The application's own code: its panic is a fault like another.
+/// The application's own code: its panic is a fault like another, and so is its silence.
 async fn caught(call: impl Future<Output = Result<(), BoxError>>) -> Result<(), BoxError> {
-    let result = AssertUnwindSafe(call).catch_unwind().await;
-    result.unwrap_or_else(|_| Err("the run-state hook panicked".into()))
+    match timeout(STATE_TIMEOUT, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err("the run-state hook panicked".into()),
+        Err(_) => Err(format!("no answer within {} s", STATE_TIMEOUT.as_secs()).into()),
+    }
 }
 
 fn log_state_fault(record: &Record, operation: &'static str, result: Result<(), BoxError>) {
