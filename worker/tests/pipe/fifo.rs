@@ -171,17 +171,6 @@ async fn a_hold_that_passes_twelve_hours_is_tried_once_more_with_half() {
     }
 }
 
-/// Takes whatever it gets.
-struct All;
-
-impl BatchHandler for All {
-    type Message = frigg_worker::Raw;
-    type Error = HandlerError;
-    async fn handle_batch(&self, jobs: Vec<Job<frigg_worker::Raw>>) -> Vec<Result<(), HandlerError>> {
-        jobs.iter().map(|_| Ok(())).collect()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_gets_none_behind_one_that_goes_back_before_its_time() {
     let rig = Rig::new(&[]);
@@ -189,5 +178,5 @@ async fn a_batch_handler_gets_none_behind_one_that_goes_back_before_its_time() {
     let history = r#"{"deferrals":1,"firstDeferredAt":"2026-09-28T11:00:00.000Z","retryAt":"2026-09-28T12:01:00.000Z"}"#;
     early.body = Some(format!(r#"{{"_frigg":{history}}}"#));
     let records = vec![early, grouped("m2", "g"), grouped("m3", "other")];
-    assert_eq!(batch(&rig.worker(PerBatch(All)), records).await, ["m1", "m2"]);
+    assert_eq!(batch(&rig.worker(PerBatch(Bulk)), records).await, ["m1", "m2"]);
 }
