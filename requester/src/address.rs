@@ -1,31 +1,9 @@
-//! Where calls may go: which redirects are followed, which addresses are called.
+//! Where calls may go: which host is the same, which addresses are called.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::redirect;
-
-/// The most redirects of one call.
-const MAX_REDIRECTS: usize = 10;
-
-/// Follows redirects within one host only: a call carries credentials in headers of any name, and another host must not
-/// see them. An answer that leads elsewhere comes back as an error with its 3xx status.
-pub(crate) fn redirects() -> redirect::Policy {
-    redirect::Policy::custom(|attempt| {
-        if attempt.previous().len() > MAX_REDIRECTS {
-            return attempt.error("too many redirects");
-        }
-        match attempt
-            .previous()
-            .first()
-            .is_some_and(|first| is_same_host(first, attempt.url()))
-        {
-            true => attempt.follow(),
-            false => attempt.stop(),
-        }
-    })
-}
 
 /// The same scheme, host and port; or the step from http to https.
 pub(crate) fn is_same_host(one: &Url, other: &Url) -> bool {

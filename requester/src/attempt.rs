@@ -12,6 +12,7 @@ use http::{HeaderMap, StatusCode};
 use crate::address::PrivateAddress;
 use crate::error::{FetchError, Kind};
 use crate::pacing::Pass;
+use crate::redirect::Hop;
 use crate::request::Call;
 use crate::requester::Inner;
 use crate::response::transport;
@@ -23,6 +24,7 @@ const MAX_ERROR_BODY: usize = 1 << 20;
 /// What a call came to.
 pub(crate) enum Outcome {
     Success(reqwest::Response),
+    Redirected(Hop),
     Failed(Box<Failure>),
 }
 
@@ -118,7 +120,15 @@ async fn answered(
     if status.is_success() && !answer.is_limited() {
         return Outcome::Success(whole(status, headers, body));
     }
-    judge(inner, call, status, answer, &body)
+    match Hop::of(call, status, &headers) {
+        Some(Ok(hop)) => Outcome::Redirected(hop),
+        Some(Err(refused)) => {
+            let (method, url) = call.shown();
+            let error = FetchError::new(Kind::Redirect(refused), method, url);
+            Failure::outcome(Fault::Final, error.with_answer(status, &body))
+        }
+        None => judge(inner, call, status, answer, &body),
+    }
 }
 
 /// What an answer that is no success means.

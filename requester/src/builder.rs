@@ -236,9 +236,8 @@ impl RequesterBuilder {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let mut client = reqwest::Client::builder()
-            .redirect(address::redirects())
-            // It would carry the query of the address before.
-            .referer(false)
+            // They are followed by `redirect`.
+            .redirect(reqwest::redirect::Policy::none())
             .user_agent(self.user_agent);
         if self.public_only {
             client = client.dns_resolver(PublicOnly);

@@ -10,6 +10,7 @@ use frigg_core::rate_limit::RateLimited;
 use http::{Method, StatusCode};
 
 use crate::redacted::RedactedUrl;
+use crate::redirect::Refused;
 
 /// Any error, boxed.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -25,7 +26,7 @@ pub(crate) const EXCERPT: usize = 4096;
 /// | error | source | message |
 /// |---|---|---|
 /// | [`is_rate_limited`](Self::is_rate_limited): the wait does not fit in process | [`RateLimited`] | comes back when told |
-/// | [`is_permanent`](Self::is_permanent): a 4xx other than 408 and 429, an impossible request | [`Permanent`] | never tried again |
+/// | [`is_permanent`](Self::is_permanent): a 4xx other than 408 and 429, a redirect that is not followed, an impossible request | [`Permanent`] | never tried again |
 /// | anything else | | delivered again by the queue |
 pub struct FetchError(Box<Inner>);
 
@@ -42,6 +43,8 @@ pub(crate) enum Kind {
     Limited(RateLimited),
     /// An answer other than 2xx.
     Status(Option<Permanent>),
+    /// A redirect that is not followed.
+    Redirect(Refused),
     /// The credential is not accepted, and could not be renewed.
     Unauthorized(Permanent),
     Timeout(Duration),
@@ -114,7 +117,7 @@ impl FetchError {
     pub fn is_permanent(&self) -> bool {
         match &self.0.kind {
             Kind::Status(mark) => mark.is_some(),
-            Kind::Unauthorized(_) | Kind::Invalid(..) => true,
+            Kind::Redirect(_) | Kind::Unauthorized(_) | Kind::Invalid(..) => true,
             _ => false,
         }
     }
@@ -162,6 +165,10 @@ impl fmt::Display for FetchError {
         match kind {
             Kind::Limited(limited) => limited.fmt(f),
             Kind::Status(_) => status(f),
+            Kind::Redirect(Refused { to, why, .. }) => {
+                status(f)?;
+                write!(f, ", a redirect to {to} that is not followed: {why}")
+            }
             Kind::Unauthorized(_) => {
                 status(f)?;
                 f.write_str(", the credential is not accepted")
@@ -195,7 +202,9 @@ impl Error for FetchError {
         match &self.0.kind {
             Kind::Limited(limited) => Some(limited),
             Kind::Status(mark) => mark.as_ref().map(|mark| mark as _),
-            Kind::Unauthorized(mark) | Kind::Invalid(_, mark) => Some(mark),
+            Kind::Redirect(Refused { mark, .. }) | Kind::Unauthorized(mark) | Kind::Invalid(_, mark) => {
+                Some(mark)
+            }
             Kind::Transport(error) => Some(error),
             Kind::Token(error) => error.as_deref().map(|error| error as _),
             Kind::Timeout(_) | Kind::Body(_) => None,

@@ -30,6 +30,7 @@
 //! | a timeout | an error; never repeated |
 //! | 401 | with OAuth 2 the token is renewed, up to three times; then [permanent](FetchError::is_permanent) |
 //! | another 4xx | permanent |
+//! | a redirect | followed within the host, as a call that waits for its turn; 303: with a GET; elsewhere, and 301 and 302 after a POST, PUT, PATCH or DELETE: permanent |
 //!
 //! A wait **fits** when the caller's cap has room for it, and the invocation time: less a reserve for the call itself, its
 //! timeout or half of the time left. Both come from the [`Scope`](frigg_core::scope::Scope) that the code runs in: the cap
@@ -139,6 +140,7 @@ mod notify;
 mod oauth2;
 mod pacing;
 mod redacted;
+mod redirect;
 mod replay;
 mod request;
 mod requester;

@@ -37,6 +37,8 @@ pub(crate) struct Call {
     pub(crate) repeatable: bool,
     pub(crate) scope_key: Option<String>,
     pub(crate) timeout: Option<Duration>,
+    /// How many were followed.
+    pub(crate) redirects: u32,
 }
 
 impl Call {
@@ -150,6 +152,7 @@ impl RequestBuilder {
             repeatable: inner.frigg || is_repeatable(request.method(), self.has_key),
             scope_key: inner.scope_key(self.entity.as_deref()),
             timeout: self.timeout.map_or(inner.timeout, send::on),
+            redirects: 0,
             request,
         };
         send::send(inner, call).await

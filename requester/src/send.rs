@@ -23,15 +23,15 @@ pub(crate) fn on(timeout: Duration) -> Option<Duration> {
     (!timeout.is_zero()).then_some(timeout)
 }
 
-pub(crate) async fn send(inner: &Inner, call: Call) -> Result<Response, FetchError> {
-    match repeat(inner, &call).await {
+pub(crate) async fn send(inner: &Inner, mut call: Call) -> Result<Response, FetchError> {
+    match repeat(inner, &mut call).await {
         Ok((response, timeout)) => Ok(Response::new(response, call, timeout)),
         Err(error) => Err(finish(inner, &call, error).await),
     }
 }
 
 /// The answer, and the timeout under which its body arrives.
-async fn repeat(inner: &Inner, call: &Call) -> Result<(reqwest::Response, Option<Duration>), FetchError> {
+async fn repeat(inner: &Inner, call: &mut Call) -> Result<(reqwest::Response, Option<Duration>), FetchError> {
     let mut waiting = Waiting::default();
     let mut retries = 0;
     loop {
@@ -45,6 +45,10 @@ async fn repeat(inner: &Inner, call: &Call) -> Result<(reqwest::Response, Option
         *request.timeout_mut() = timeout;
         let Failure { fault, error, hint } = match attempt(inner, call, request, timeout, pass).await {
             Outcome::Success(response) => return Ok((response, timeout)),
+            Outcome::Redirected(hop) => {
+                hop.follow(call);
+                continue;
+            }
             Outcome::Failed(failure) => *failure,
         };
         // The answer is gone, and with it the connection's hold; time has passed.

@@ -16,7 +16,11 @@ async fn redirect_loops_end() {
     }));
     let error = error(setup.get().await);
     assert_eq!(setup.server.calls(), 11);
-    assert!(!error.is_rate_limited() && error.status().is_none());
+    assert_eq!(error.status().map(|status| status.as_u16()), Some(302));
+    assert!(
+        error.is_permanent() && error.to_string().contains("ten"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -30,6 +34,81 @@ async fn redirects_within_the_host_are_followed() {
     assert_eq!(seen[1].target, "/v2");
     assert_eq!(seen[1].header("authorization"), Some("Bearer s3cr3t-token"));
     assert_eq!(seen[1].header("referer"), None);
+}
+
+#[tokio::test]
+async fn a_redirect_makes_no_other_call_of_one_that_changes_something() {
+    for (method, status, second) in [
+        ("GET", 301, Some("GET")),
+        ("GET", 302, Some("GET")),
+        ("GET", 303, Some("GET")),
+        ("HEAD", 302, Some("HEAD")),
+        ("HEAD", 303, Some("HEAD")),
+        ("POST", 301, None),
+        ("POST", 302, None),
+        // It was done, and its result is there.
+        ("POST", 303, Some("GET")),
+        ("DELETE", 303, Some("GET")),
+        // It was not done.
+        ("POST", 307, Some("POST")),
+        ("POST", 308, Some("POST")),
+        ("PUT", 301, None),
+        ("PATCH", 302, None),
+        ("DELETE", 302, None),
+    ] {
+        let setup = Setup::script([
+            Reply::status(status).with("location", "/v2?token=s3cr3t"),
+            Reply::status(200),
+        ]);
+        let result = send(&setup.requester(), method).await;
+        let seen = setup.server.seen();
+        assert_eq!(
+            seen.get(1).map(|seen| seen.method.as_str()),
+            second,
+            "{method} {status}"
+        );
+        let Some(second) = second else {
+            let error = error(result);
+            assert_eq!(error.status().map(|status| status.as_u16()), Some(status));
+            assert_eq!(
+                marker::find_permanent(&error).and_then(|mark| mark.status),
+                Some(status)
+            );
+            let to = format!("{}/v2?token=REDACTED", setup.server.url());
+            assert!(error.to_string().contains(&to), "{error}");
+            continue;
+        };
+        result.unwrap();
+        let keeps_body = status != 303 || second == "HEAD";
+        assert_eq!(seen[1].body.is_empty(), !keeps_body, "{method} {status}");
+        assert_eq!(seen[1].header("content-type").is_some(), keeps_body);
+        assert_eq!(seen[1].header("x-api-key"), Some(secrets::KEY));
+    }
+}
+
+#[tokio::test]
+async fn the_result_of_a_post_is_asked_for_again_and_the_post_is_not() {
+    let setup = Setup::script([
+        Reply::status(303).with("location", "/result"),
+        Reply::status(503),
+        Reply::status(200),
+    ]);
+    send(&setup.requester(), "POST").await.unwrap();
+    let seen: Vec<_> = setup
+        .server
+        .seen()
+        .into_iter()
+        .map(|seen| (seen.method, seen.target))
+        .collect();
+    let called = |method: &str, target: &str| (method.to_owned(), target.to_owned());
+    assert_eq!(
+        seen,
+        [
+            called("POST", "/v1/contacts?access_token=s3cr3t-query"),
+            called("GET", "/result"),
+            called("GET", "/result")
+        ]
+    );
 }
 
 #[tokio::test]

@@ -273,6 +273,16 @@ async fn without_a_known_limit_nothing_left_is_believed_in_every_spelling() {
 }
 
 #[tokio::test]
+async fn a_redirect_waits_for_its_turn_too() {
+    let clock = VirtualClock::new(noon());
+    let server = Server::script([Reply::status(307).with("location", "/there"), Reply::status(200)]);
+    let policy = Policy::new().with_window(NamedWindow::new(Reason::Burst, 1, Duration::from_secs(10)));
+    let requester = requester(&server, &clock, policy).build().unwrap();
+    requester.get("/").send().await.unwrap();
+    assert_eq!((server.calls(), clock.sleeps_ms()), (2, vec![10_250]));
+}
+
+#[tokio::test]
 async fn scopes_do_not_share_and_clones_do() {
     let clock = VirtualClock::new(noon());
     let provider = Provider::start(&clock, 1_000, PER);

@@ -184,7 +184,7 @@ impl HttpCalls {
             (None, None) => request,
         };
         request.send().await.map_err(|error| {
-            // It leads to another host, and will tomorrow.
+            // A 304, for instance: it will be the same tomorrow.
             let redirected = error.status().is_some_and(|status| status.is_redirection());
             if redirected {
                 HandlerError::permanent(error)
