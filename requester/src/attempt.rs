@@ -89,7 +89,7 @@ async fn answered(
     let signal = |headers, body| Signal::new(status.as_u16(), headers, body, received_at).with_route(route);
     if status.is_success() && !inner.policy.reads_success_bodies() {
         if let Some(pass) = &mut pass {
-            pass.answered(&signal(response.headers(), &[]));
+            pass.answered(&signal(response.headers(), &[]), true);
         }
         return Outcome::Success(response);
     }
@@ -113,7 +113,7 @@ async fn answered(
                 let until = received_at.checked_add(wait).unwrap_or(received_at);
                 pass.refused(route, until, refusal.hint.reason);
             }
-            None => pass.answered(&signal),
+            None => pass.answered(&signal, answer.refusal().is_none() && !status.is_server_error()),
         }
     }
     drop(pass);

@@ -39,8 +39,8 @@ pub(crate) struct Pacing {
 #[derive(Debug)]
 struct Shared {
     bucket: Mutex<Bucket>,
-    /// A call of this key ended.
-    ended: Notify,
+    /// A call of this key has ended, or found the door open.
+    moved: Notify,
 }
 
 impl Shared {
@@ -64,7 +64,7 @@ struct Bucket {
     gap: Option<Gap>,
 }
 
-/// The provider is closed until a moment. Then one call probes; the others follow when it was let in.
+/// The provider is closed until a moment. Then one call at a time probes; the others follow when one was let in.
 #[derive(Debug, Clone, Copy)]
 struct Closed {
     until: Timestamp,
@@ -150,7 +150,7 @@ impl Pacing {
         loop {
             // Looked up again after a wait: an idle bucket is dropped in favour of others.
             let shared = self.bucket(key, now);
-            let ended = shared.ended.notified();
+            let moved = shared.moved.notified();
             let waited = Duration::try_from(now.duration_since(start)).unwrap_or_default();
             let left = left.saturating_sub(waited);
             let turn = shared.lock().turn(now, route, self.max_concurrency);
@@ -185,7 +185,7 @@ impl Pacing {
                     if left.is_zero() {
                         return Err(held);
                     }
-                    if let Either::Right(_) = select(std::pin::pin!(ended), clock.sleep(left)).await {
+                    if let Either::Right(_) = select(std::pin::pin!(moved), clock.sleep(left)).await {
                         return Err(held);
                     }
                 }
@@ -205,7 +205,7 @@ impl Pacing {
         }
         let shared = Arc::new(Shared {
             bucket: Mutex::new(Bucket::new(&self.windows)),
-            ended: Notify::new(),
+            moved: Notify::new(),
         });
         buckets.insert(key.to_owned(), Arc::clone(&shared));
         shared
@@ -285,9 +285,16 @@ impl Bucket {
             reason,
             probing: false,
         });
-        closed.probing = false;
         if until >= closed.until {
             (closed.until, closed.reason) = (until, reason);
+        }
+    }
+
+    fn probed(&mut self, probes: &[Door]) {
+        for door in probes {
+            if let Some(closed) = self.closed.get_mut(door) {
+                closed.probing = false;
+            }
         }
     }
 
@@ -322,8 +329,9 @@ impl Pass<'_> {
         self.shared.lock().close(route, until, reason);
     }
 
-    /// The provider let the call in; its headers may say that it was the last one for now.
-    pub(crate) fn answered(&mut self, signal: &Signal<'_>) {
+    /// The provider has not said until when it refuses. `let_in`: it does not refuse. Its headers may say that this call
+    /// was the last one for now.
+    pub(crate) fn answered(&mut self, signal: &Signal<'_>, let_in: bool) {
         let now = signal.received_at();
         let clock = ResponseClock::of_response(now, signal.headers());
         let mut hints = self
@@ -333,11 +341,14 @@ impl Pass<'_> {
             .filter_map(|parser| parser.read(signal, clock));
         let hint = hints.find(|hint| hint.remaining.is_some());
         let mut bucket = self.shared.lock();
-        for door in std::mem::take(&mut self.probes) {
+        if let_in && !self.probes.is_empty() {
+            bucket.probed(&self.probes);
             // A refusal that came meanwhile has closed it again.
+            let probes = std::mem::take(&mut self.probes);
             bucket
                 .closed
-                .retain(|other, closed| *other != door || !closed.probing);
+                .retain(|door, closed| closed.until > now || !probes.contains(door));
+            self.shared.moved.notify_waiters();
         }
         match (&hint, hint.as_ref().and_then(|hint| hint.retry_at)) {
             (Some(hint), Some(until)) if hint.remaining == Some(0) => {
@@ -353,13 +364,9 @@ impl Drop for Pass<'_> {
     fn drop(&mut self) {
         let mut bucket = self.shared.lock();
         bucket.running = bucket.running.saturating_sub(1);
-        // A probe without an answer: the next one tries.
-        for door in &self.probes {
-            if let Some(closed) = bucket.closed.get_mut(door) {
-                closed.probing = false;
-            }
-        }
+        // A probe that was not let in: the next one tries, alone as well.
+        bucket.probed(&self.probes);
         drop(bucket);
-        self.shared.ended.notify_waiters();
+        self.shared.moved.notify_waiters();
     }
 }

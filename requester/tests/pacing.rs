@@ -174,6 +174,39 @@ async fn after_a_shared_wait_one_call_probes_and_the_rest_follow() {
 }
 
 #[tokio::test]
+async fn one_call_at_a_time_probes_until_one_is_let_in() {
+    let limited = Reply::status(429).with("retry-after", "30");
+    for refusal in [
+        Reply::status(429),
+        Reply::status(500),
+        Reply::status(503),
+        Reply::Reset,
+    ] {
+        let clock = VirtualClock::new(noon());
+        let server = Server::script(
+            [limited.clone(), refusal.clone(), refusal, Reply::status(404)]
+                .into_iter()
+                .chain(vec![Reply::status(200); 4]),
+        );
+        let requester = requester(&server, &clock, known()).retries(0).build().unwrap();
+        let zero = Scope {
+            max_in_process_wait: Some(Duration::ZERO),
+            ..Scope::default()
+        };
+        let call = || zero.run(requester.get("/").send());
+        call().await.unwrap_err();
+        clock.advance(Duration::from_secs(30));
+        let mut calls = Vec::new();
+        for _ in 0..4 {
+            let _ = tokio::join!(call(), call(), call());
+            calls.push(server.calls());
+        }
+        // Two probes that are refused, one that is let in, and all three of the last.
+        assert_eq!(calls, [2, 3, 4, 7]);
+    }
+}
+
+#[tokio::test]
 async fn no_more_calls_run_at_once_than_allowed() {
     let clock = VirtualClock::with_tasks(noon(), TASKS);
     let running = Arc::new(Mutex::new((0, 0)));
