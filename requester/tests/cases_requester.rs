@@ -190,15 +190,11 @@ impl<'a> Run<'a> {
         scope
             .run(async {
                 for _ in 0..self.case["requests"].as_u64().unwrap_or(1) {
-                    match millis(&expect["pending_at_ms"]) {
-                        None => results.push(call().await),
-                        Some(pending) => {
-                            let mut call = std::pin::pin!(call());
-                            let early = tokio::time::timeout(pending, &mut call).await;
-                            assert!(early.is_err(), "it should not have ended yet");
-                            results.push(call.await);
-                        }
-                    }
+                    let begun = tokio::time::Instant::now();
+                    results.push(call().await);
+                    // By the clock, not by a second timer: a busy machine fires both at once.
+                    let pending = millis(&expect["pending_at_ms"]).unwrap_or_default();
+                    assert!(begun.elapsed() >= pending, "it should not have ended yet");
                 }
             })
             .await;
