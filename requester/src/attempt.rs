@@ -23,7 +23,8 @@ const MAX_ERROR_BODY: usize = 1 << 20;
 
 /// What a call came to.
 pub(crate) enum Outcome {
-    Success(reqwest::Response),
+    /// The pass counts until the body was read.
+    Success(reqwest::Response, Option<Pass>),
     Redirected(Hop),
     Failed(Box<Failure>),
 }
@@ -51,7 +52,7 @@ pub(crate) async fn attempt(
     call: &Call,
     request: reqwest::Request,
     timeout: Option<Duration>,
-    pass: Option<Pass<'_>>,
+    pass: Option<Pass>,
 ) -> Outcome {
     match inner.client.execute(request).await {
         Ok(response) => answered(inner, call, response, timeout, pass).await,
@@ -81,7 +82,7 @@ async fn answered(
     call: &Call,
     response: reqwest::Response,
     timeout: Option<Duration>,
-    mut pass: Option<Pass<'_>>,
+    mut pass: Option<Pass>,
 ) -> Outcome {
     let received_at = inner.clock.now();
     let status = response.status();
@@ -91,7 +92,7 @@ async fn answered(
         if let Some(pass) = &mut pass {
             pass.answered(&signal(response.headers(), &[]), true);
         }
-        return Outcome::Success(response);
+        return Outcome::Success(response, pass);
     }
 
     let headers = response.headers().clone();
@@ -118,7 +119,7 @@ async fn answered(
     }
     drop(pass);
     if status.is_success() && !answer.is_limited() {
-        return Outcome::Success(whole(status, headers, body));
+        return Outcome::Success(whole(status, headers, body), None);
     }
     match Hop::of(call, status, &headers) {
         Some(Ok(hop)) => Outcome::Redirected(hop),

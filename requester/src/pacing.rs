@@ -31,13 +31,14 @@ pub(crate) struct Pacing {
     windows: Vec<NamedWindow>,
     max_concurrency: Option<u32>,
     /// Which headers say what is left.
-    parsers: Vec<Parser>,
+    parsers: Arc<[Parser]>,
     buckets: Mutex<HashMap<String, Arc<Shared>>>,
 }
 
 /// A bucket, for all the calls of its key.
 #[derive(Debug)]
 struct Shared {
+    parsers: Arc<[Parser]>,
     bucket: Mutex<Bucket>,
     /// A call of this key has ended, or found the door open.
     moved: Notify,
@@ -144,7 +145,7 @@ impl Pacing {
         route: &str,
         left: Duration,
         clock: &Clock,
-    ) -> Result<(Pass<'_>, Duration), Held> {
+    ) -> Result<(Pass, Duration), Held> {
         let start = clock.now();
         let mut now = start;
         loop {
@@ -157,7 +158,6 @@ impl Pacing {
             match turn {
                 Turn::Go { probes } => {
                     let pass = Pass {
-                        pacing: self,
                         shared: Arc::clone(&shared),
                         probes,
                     };
@@ -204,6 +204,7 @@ impl Pacing {
             buckets.retain(|_, shared| Arc::strong_count(shared) > 1 || !shared.lock().is_idle(now));
         }
         let shared = Arc::new(Shared {
+            parsers: Arc::clone(&self.parsers),
             bucket: Mutex::new(Bucket::new(&self.windows)),
             moved: Notify::new(),
         });
@@ -315,15 +316,14 @@ impl Bucket {
     }
 }
 
-/// A call that runs. Dropping it makes place.
+/// A call that runs, its answer's body included. Dropping it makes place.
 #[derive(Debug)]
-pub(crate) struct Pass<'p> {
-    pacing: &'p Pacing,
+pub(crate) struct Pass {
     shared: Arc<Shared>,
     probes: Vec<Door>,
 }
 
-impl Pass<'_> {
+impl Pass {
     /// The provider refused until then: the others need not ask.
     pub(crate) fn refused(&self, route: &str, until: Timestamp, reason: Reason) {
         self.shared.lock().close(route, until, reason);
@@ -335,7 +335,7 @@ impl Pass<'_> {
         let now = signal.received_at();
         let clock = ResponseClock::of_response(now, signal.headers());
         let mut hints = self
-            .pacing
+            .shared
             .parsers
             .iter()
             .filter_map(|parser| parser.read(signal, clock));
@@ -360,7 +360,7 @@ impl Pass<'_> {
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for Pass {
     fn drop(&mut self) {
         let mut bucket = self.shared.lock();
         bucket.running = bucket.running.saturating_sub(1);

@@ -8,20 +8,33 @@ use http::{HeaderMap, Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::error::{FetchError, Kind};
+use crate::pacing::Pass;
 use crate::redacted::RedactedUrl;
 use crate::request::Call;
 
-/// An answer with a 2xx status. Its body has not been read yet; the call's timeout covers that too.
+/// An answer with a 2xx status. Its body has not been read yet; the call's timeout covers that too, and among the calls that
+/// the provider allows at a time it counts until its body was read, or it is dropped.
 pub struct Response {
     inner: reqwest::Response,
     /// What an error would show of it is written when there is one.
     call: Call,
     timeout: Option<Duration>,
+    pass: Option<Pass>,
 }
 
 impl Response {
-    pub(crate) fn new(inner: reqwest::Response, call: Call, timeout: Option<Duration>) -> Self {
-        Response { inner, call, timeout }
+    pub(crate) fn new(
+        inner: reqwest::Response,
+        call: Call,
+        timeout: Option<Duration>,
+        pass: Option<Pass>,
+    ) -> Self {
+        Response {
+            inner,
+            call,
+            timeout,
+            pass,
+        }
     }
 
     /// The status.
@@ -39,7 +52,13 @@ impl Response {
     /// # Errors
     /// When it does not arrive, in time or at all, or is not compressed as it says.
     pub async fn bytes(self) -> Result<Bytes, FetchError> {
-        let Response { inner, call, timeout } = self;
+        let Response {
+            inner,
+            call,
+            timeout,
+            // Until the end of the function.
+            pass: _pass,
+        } = self;
         inner
             .bytes()
             .await
@@ -61,7 +80,12 @@ impl Response {
     /// what stood there.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, FetchError> {
         let status = self.status();
-        let Response { inner, call, timeout } = self;
+        let Response {
+            inner,
+            call,
+            timeout,
+            pass: _pass,
+        } = self;
         let body = inner.bytes().await;
         let body = body.map_err(|error| transport(error, call.shown(), timeout))?;
         serde_json::from_slice(&body).map_err(|error| {
@@ -81,6 +105,9 @@ impl Response {
     /// Those of [`bytes`](Self::bytes).
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, FetchError> {
         let chunk = self.inner.chunk().await;
+        if !matches!(chunk, Ok(Some(_))) {
+            self.pass = None;
+        }
         chunk.map_err(|error| transport(error, self.call.shown(), self.timeout))
     }
 }

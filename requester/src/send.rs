@@ -25,13 +25,16 @@ pub(crate) fn on(timeout: Duration) -> Option<Duration> {
 
 pub(crate) async fn send(inner: &Inner, mut call: Call) -> Result<Response, FetchError> {
     match repeat(inner, &mut call).await {
-        Ok((response, timeout)) => Ok(Response::new(response, call, timeout)),
+        Ok((response, timeout, pass)) => Ok(Response::new(response, call, timeout, pass)),
         Err(error) => Err(finish(inner, &call, error).await),
     }
 }
 
-/// The answer, and the timeout under which its body arrives.
-async fn repeat(inner: &Inner, call: &mut Call) -> Result<(reqwest::Response, Option<Duration>), FetchError> {
+/// The answer, the timeout under which its body arrives, and the place that it takes meanwhile.
+async fn repeat(
+    inner: &Inner,
+    call: &mut Call,
+) -> Result<(reqwest::Response, Option<Duration>, Option<Pass>), FetchError> {
     let mut waiting = Waiting::default();
     let mut retries = 0;
     loop {
@@ -44,7 +47,7 @@ async fn repeat(inner: &Inner, call: &mut Call) -> Result<(reqwest::Response, Op
         };
         *request.timeout_mut() = timeout;
         let Failure { fault, error, hint } = match attempt(inner, call, request, timeout, pass).await {
-            Outcome::Success(response) => return Ok((response, timeout)),
+            Outcome::Success(response, pass) => return Ok((response, timeout, pass)),
             Outcome::Redirected(hop) => {
                 hop.follow(call);
                 continue;
@@ -132,11 +135,7 @@ fn token_call(inner: &Inner) -> TokenCall<'_> {
 }
 
 /// Waits for the call's turn below the known limits.
-async fn enter<'a>(
-    inner: &'a Inner,
-    call: &Call,
-    waiting: &mut Waiting,
-) -> Result<Option<Pass<'a>>, FetchError> {
+async fn enter(inner: &Inner, call: &Call, waiting: &mut Waiting) -> Result<Option<Pass>, FetchError> {
     let Some(pacing) = &inner.pacing else {
         return Ok(None);
     };

@@ -229,6 +229,38 @@ async fn no_more_calls_run_at_once_than_allowed() {
 }
 
 #[tokio::test]
+async fn a_call_runs_until_its_body_was_read_or_dropped() {
+    let clock = VirtualClock::new(noon());
+    let server = Server::start(|_| Reply::status(200).body("{}"));
+    let policy = Policy::new().with_max_concurrency(NonZeroU32::MIN);
+    let requester = requester(&server, &clock, policy).build().unwrap();
+    let zero = Scope {
+        max_in_process_wait: Some(Duration::ZERO),
+        ..Scope::default()
+    };
+    let call = || zero.run(requester.get("/").send());
+    for way in ["drop", "bytes", "json", "chunk"] {
+        let mut first = call().await.unwrap();
+        let held = call().await.unwrap_err();
+        assert_eq!(
+            held.rate_limited().expect("held").limit().reason,
+            Reason::Concurrency
+        );
+        match way {
+            "drop" => drop(first),
+            "bytes" => drop(first.bytes().await.unwrap()),
+            "json" => drop(first.json::<serde_json::Value>().await.unwrap()),
+            _ => {
+                while first.chunk().await.unwrap().is_some() {
+                    assert!(call().await.is_err());
+                }
+            }
+        }
+        assert!(call().await.is_ok(), "{way}");
+    }
+}
+
+#[tokio::test]
 async fn a_route_has_its_own_window_and_takes_from_the_general_one() {
     let clock = VirtualClock::new(noon());
     let provider = Provider::start(&clock, 1_000, PER);

@@ -216,6 +216,8 @@ impl HttpCalls {
             }
             body.extend_from_slice(&chunk);
         }
+        // What is not read makes place for another call.
+        drop(response);
         let data = &job.message.data;
         let result = |body: Option<&str>| {
             json!({
