@@ -49,13 +49,15 @@ pub enum Mutation {
     ShortClosure,
     /// A record that was not let in is counted as a deferral.
     CountGated,
+    /// What was hidden for a limit is taken for a message that never was.
+    ForgetHolds,
     /// Frigg's rules, which leave some of the promises out.
     Frigg,
 }
 
 impl Mutation {
     /// Every one.
-    pub const ALL: [Mutation; 23] = [
+    pub const ALL: [Mutation; 24] = [
         Mutation::AckBeforeSend,
         Mutation::FloorDelay,
         Mutation::FloorSchedule,
@@ -78,6 +80,7 @@ impl Mutation {
         Mutation::OpenGate,
         Mutation::ShortClosure,
         Mutation::CountGated,
+        Mutation::ForgetHolds,
         Mutation::Frigg,
     ];
 }

@@ -68,6 +68,11 @@ pub(crate) struct Lineage {
     pub(crate) not_before: Nanos,
     pub(crate) deferrals: u32,
     pub(crate) first_deferred_at: Option<Nanos>,
+    /// How often it was hidden since for a limit, which its envelope does not say.
+    pub(crate) holds: u32,
+    /// What the runtime may take these for: it counts receives, and not all of them were holds.
+    pub(crate) most: u32,
+    pub(crate) since: Option<Nanos>,
 }
 
 /// The gate is closed.
@@ -392,7 +397,10 @@ impl State {
             entry.visible_at = visible_at;
         }
         let (id, job, receives) = (entry.id, entry.job, entry.receives);
-        let message = message(entry);
+        let mut message = message(entry);
+        if self.mutation == Some(Mutation::ForgetHolds) {
+            message.attributes.remove("ApproximateFirstReceiveTimestamp");
+        }
         let receive = Receive::of(entry, process);
         if twice {
             self.jobs[job].faults += 1;

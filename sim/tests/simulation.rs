@@ -23,7 +23,7 @@ fn broken_promise(mutation: Mutation) -> &'static [&'static str] {
         Mutation::ResendOnFifo => &["order"],
         Mutation::IgnoreCaps => &["caps"],
         Mutation::OpenGate | Mutation::ShortClosure => &["closed"],
-        Mutation::CountGated => &["counted"],
+        Mutation::CountGated | Mutation::ForgetHolds => &["counted", "caps"],
         Mutation::IgnoreDeadline => &["deadline"],
         Mutation::SpendLastReceive | Mutation::HidePastRetention => &["lost"],
         // Whichever of its rules the scenario meets first.

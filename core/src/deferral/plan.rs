@@ -214,7 +214,7 @@ pub fn plan(
         return Decision::Fail(Refusal::NoEventSource);
     }
 
-    let (deferrals, first_deferred_at) = history(now, delivery, options);
+    let (deferrals, first_deferred_at) = history(now, delivery, options, longest_delay(options, can));
     let told = time::ceil_to_millisecond(retry_time(now, limit, deferrals, options));
     let counters = Counters {
         deferrals,
@@ -240,10 +240,11 @@ pub fn plan_gated(
     if delivery.queue_arn.is_none() {
         return Decision::Fail(Refusal::NoEventSource);
     }
-    let (_, first_deferred_at) = history(now, delivery, options);
+    let (deferrals, first_deferred_at) = history(now, delivery, options, longest_delay(options, can));
     let told = time::ceil_to_millisecond(until.max(now));
     let counters = Counters {
-        deferrals: delivery.deferrals,
+        // As many as before: none of its own.
+        deferrals: deferrals - 1,
         gated: delivery.gated.saturating_add(1),
         first_deferred_at,
         deferral_id: stable_id(delivery),
@@ -256,7 +257,7 @@ pub fn plan_gated(
 /// When a limited message is to be tried again, before any spread: what the provider said, or what the ladder says in
 /// its place.
 pub fn told(now: Timestamp, limit: &Limit, delivery: &Delivery, options: &Options) -> Timestamp {
-    let (deferrals, _) = history(now, delivery, options);
+    let (deferrals, _) = history(now, delivery, options, options.max_delay().as_secs());
     time::ceil_to_millisecond(retry_time(now, limit, deferrals, options))
 }
 
@@ -420,19 +421,28 @@ fn longest_visibility(now: Timestamp, delivery: &Delivery, options: &Options, ca
 }
 
 /// Number of this deferral, and the time of the first one, in the milliseconds that an envelope can say.
-fn history(now: Timestamp, delivery: &Delivery, options: &Options) -> (u32, Timestamp) {
-    if delivery.is_fifo() && !options.is_frigg() {
-        // A held message is the same message: its envelope cannot count, its receives do.
-        let first = delivery.first_received_at.unwrap_or(now).min(now);
-        return (
-            delivery.receive_count.unwrap_or(1),
-            time::ceil_to_millisecond(first),
-        );
-    }
-    (
-        delivery.deferrals.saturating_add(1),
-        time::ceil_to_millisecond(delivery.first_deferred_at.unwrap_or(now)),
-    )
+fn history(now: Timestamp, delivery: &Delivery, options: &Options, longest_delay: u64) -> (u32, Timestamp) {
+    let first_received_at = delivery.first_received_at.unwrap_or(now).min(now);
+    let (deferrals, first) = if options.is_frigg() {
+        (delivery.deferrals.saturating_add(1), delivery.first_deferred_at)
+    } else if delivery.is_fifo() {
+        (delivery.receive_count.unwrap_or(1), Some(first_received_at))
+    } else {
+        let holds = holds(now, first_received_at, delivery, longest_delay);
+        let deferrals = delivery.deferrals.saturating_add(holds).saturating_add(1);
+        let held_since = (holds > 0).then_some(first_received_at);
+        (deferrals, delivery.first_deferred_at.or(held_since))
+    };
+    (deferrals, time::ceil_to_millisecond(first.unwrap_or(now)))
+}
+
+/// How often this message was hidden for a limit, at most. It is the same message then, and its envelope cannot count
+/// that; its receives do. What only failed was received again too, but a limit hides a message for longer than the
+/// longest delay, or a copy would have been sent.
+fn holds(now: Timestamp, first_received_at: Timestamp, delivery: &Delivery, longest_delay: u64) -> u32 {
+    let again = delivery.receive_count.unwrap_or(1).saturating_sub(1);
+    let since = now.duration_since(first_received_at).as_secs().unsigned_abs();
+    again.min(u32::try_from(since / longest_delay.max(1)).unwrap_or(u32::MAX))
 }
 
 /// The id that the envelope carries. An empty one would be malformed, and the whole envelope with it.

@@ -286,6 +286,76 @@ fn a_fifo_message_counts_its_receives() {
     }
 }
 
+/// A hidden message's envelope says nothing new. Each hold took longer than the longest delay (here 900 s), and what
+/// only failed did not.
+#[test]
+fn a_hidden_message_counts_the_receives_that_a_limit_explains() {
+    let first_deferred = Some(at(-20 * HOUR));
+    for (receive_count, first_received, deferrals, first_deferred, want) in [
+        // Never hidden: a first receive, however late; failures, each a minute after the last.
+        (Some(1), Some(-HOUR), 0, None, (1, 0)),
+        (Some(4), Some(-180_000), 0, None, (1, 0)),
+        (Some(4), Some(-180_000), 2, first_deferred, (3, -20 * HOUR)),
+        // Hidden for an hour, twice; and for an hour once, after failures.
+        (Some(3), Some(-2 * HOUR), 0, None, (3, -2 * HOUR)),
+        (Some(3), Some(-2 * HOUR), 2, first_deferred, (5, -20 * HOUR)),
+        (Some(9), Some(-HOUR), 0, None, (5, -HOUR)),
+        (Some(2), Some(-900_000), 0, None, (2, -900_000)),
+        (Some(2), Some(-899_999), 0, None, (1, 0)),
+        // A clock that is behind, and facts that are not there.
+        (Some(9), Some(HOUR), 0, None, (1, 0)),
+        (Some(9), None, 0, None, (1, 0)),
+        (None, Some(-HOUR), 0, None, (1, 0)),
+    ] {
+        let delivery = Delivery {
+            receive_count,
+            first_received_at: first_received.map(at),
+            deferrals,
+            first_deferred_at: first_deferred,
+            ..standard()
+        };
+        let counters = deferral(decide(0.0, &limit(2 * HOUR), &delivery, &default(), NO_SCHEDULE)).counters;
+        assert_eq!(
+            (counters.deferrals, counters.first_deferred_at),
+            (want.0, at(want.1)),
+            "{receive_count:?} {first_received:?} {deferrals}"
+        );
+    }
+    let told = limit(2 * HOUR);
+    let frigg = Delivery {
+        receive_count: Some(3),
+        first_received_at: Some(at(-2 * HOUR)),
+        ..standard()
+    };
+    let counters = deferral(decide(0.0, &told, &frigg, &Options::frigg(), NO_SCHEDULE)).counters;
+    assert_eq!((counters.deferrals, counters.first_deferred_at), (1, now()));
+    // Both caps hold for what was only ever hidden.
+    for (receive_count, first_received) in [(31, -30 * HOUR / 2), (2, -(CAP - HOUR))] {
+        let delivery = Delivery {
+            receive_count: Some(receive_count),
+            first_received_at: Some(at(first_received)),
+            ..standard()
+        };
+        let decision = decide(0.0, &told, &delivery, &default(), NO_SCHEDULE);
+        assert!(
+            matches!(decision, Decision::Fail(Refusal::Capped(_))),
+            "{decision:?}"
+        );
+    }
+    // On a queue that keeps messages for a quarter of an hour, a delay is at most half of that.
+    let short = Capabilities {
+        retention: Some(Duration::from_secs(900)),
+        ..NO_SCHEDULE
+    };
+    let delivery = Delivery {
+        receive_count: Some(2),
+        first_received_at: Some(at(-460_000)),
+        ..standard()
+    };
+    let counters = deferral(decide(0.0, &limit(60_000), &delivery, &default(), short)).counters;
+    assert_eq!(counters.deferrals, 2);
+}
+
 #[test]
 fn a_way_that_failed_is_not_taken_again() {
     let chain = |wait: i64, options: &Options, mut can: Capabilities| {
