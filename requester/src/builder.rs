@@ -21,7 +21,7 @@ use crate::requester::{Inner, Requester};
 use crate::send;
 
 /// The time that a call may take unless it is told otherwise.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sets a [`Requester`] up.
 #[must_use = "nothing exists before `build`"]

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,8 +29,10 @@ pub(crate) const EXCERPT: usize = 4096;
 /// | [`is_rate_limited`](Self::is_rate_limited): the wait does not fit in process | [`RateLimited`] | comes back when told |
 /// | [`is_permanent`](Self::is_permanent): a 4xx other than 408 and 429, a redirect that is not followed, an impossible request | [`Permanent`] | never tried again |
 /// | anything else | | delivered again by the queue |
+#[derive(Clone)]
 pub struct FetchError(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: Kind,
     method: Method,
@@ -38,7 +41,7 @@ struct Inner {
     excerpt: Bytes,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Limited(RateLimited),
     /// An answer other than 2xx.
@@ -49,9 +52,9 @@ pub(crate) enum Kind {
     Unauthorized(Permanent),
     Timeout(Duration),
     /// Without its URL, which would show the query.
-    Transport(reqwest::Error),
+    Transport(Arc<reqwest::Error>),
     /// The token endpoint could not be asked; says nothing about the credential.
-    Token(Option<BoxError>),
+    Token(Option<Arc<reqwest::Error>>),
     /// The call cannot be made as it stands.
     Invalid(&'static str, Permanent),
     /// The body is not what was asked for: line and column, never its text.
@@ -205,9 +208,8 @@ impl Error for FetchError {
             Kind::Redirect(Refused { mark, .. }) | Kind::Unauthorized(mark) | Kind::Invalid(_, mark) => {
                 Some(mark)
             }
-            Kind::Transport(error) => Some(error),
-            Kind::Token(error) => error.as_deref().map(|error| error as _),
-            Kind::Timeout(_) | Kind::Body(_) => None,
+            Kind::Transport(error) | Kind::Token(Some(error)) => Some(&**error),
+            Kind::Token(None) | Kind::Timeout(_) | Kind::Body(_) => None,
         }
     }
 }

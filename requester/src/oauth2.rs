@@ -1,13 +1,15 @@
 //! [`OAuth2`]: tokens that are got, renewed and shared.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use frigg_core::marker::Permanent;
-use frigg_core::rate_limit::{Policy, Signal};
-use futures_util::future::BoxFuture;
+use frigg_core::rate_limit::Signal;
+use frigg_core::scope;
+use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 use http::{Method, StatusCode};
+use jiff::Timestamp;
 use oauth2::basic::BasicClient;
 use oauth2::{
     AsyncHttpClient, AuthType, ClientId, ClientSecret, HttpRequest, HttpResponse, RefreshToken,
@@ -15,13 +17,14 @@ use oauth2::{
 };
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::sync::Mutex;
+use tokio::task::AbortHandle;
+use tracing::Instrument as _;
 
-use crate::clock::Clock;
+use crate::builder::DEFAULT_TIMEOUT;
 use crate::credentials::{CredentialStore, MemoryStore, Token};
 use crate::error::{FetchError, Kind};
-use crate::events::Events;
 use crate::redacted::RedactedUrl;
+use crate::requester::Inner;
 
 /// A token this close to its end is renewed before the call.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -30,13 +33,17 @@ const READ_AGAIN: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), D
 
 /// A credential of OAuth 2 (RFC 6749): the grants that need no browser.
 ///
-/// Clones share their tokens, and renew them one at a time; one that is set up further has its own. Before a renewal the [`CredentialStore`] is read: tokens that
-/// another process stored are adopted instead. A 400 or 401 of the token endpoint ends the credential, after the store
-/// was read again; a limit there stays a limit; anything else leaves it as it was.
+/// Clones share their tokens and their renewals; one that is set up further has its own. Before a renewal the
+/// [`CredentialStore`] is read: tokens that another process stored are adopted instead. A 400 or 401 of the token endpoint
+/// ends the credential, after the store was read again; a limit there stays a limit; anything else leaves it as it was.
+///
+/// A renewal is a task of its own: a caller that ends early, at its deadline say, does not take along a new refresh token
+/// that nobody has stored. The calls that need it wait for it no longer than their invocation has left; the task itself
+/// ends after twice the requester's [timeout](crate::RequesterBuilder::timeout) at the latest (without one, twice 60 s).
 #[derive(Clone)]
 pub struct OAuth2 {
     setup: Arc<Setup>,
-    tokens: Arc<Mutex<Tokens>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Clone)]
@@ -62,6 +69,21 @@ enum Grant {
 }
 
 #[derive(Default)]
+struct State {
+    tokens: Tokens,
+    /// The last renewal, which may still run.
+    renewing: Option<Renewing>,
+}
+
+struct Renewing {
+    task: AbortHandle,
+    result: Shared<BoxFuture<'static, Renewed>>,
+}
+
+/// The access token, and how it came.
+type Renewed = Result<(SecretString, Renewal), FetchError>;
+
+#[derive(Default)]
 struct Tokens {
     current: Option<Token>,
     /// Those before, since the store was last written or had newer ones: it may still have any of them.
@@ -69,6 +91,13 @@ struct Tokens {
 }
 
 impl Tokens {
+    /// The access token, unless it ends soon.
+    fn fresh(&self, now: Timestamp) -> Option<&SecretString> {
+        let token = self.current.as_ref()?;
+        let is_fresh = token.expires_at.is_none_or(|end| end > now + MARGIN);
+        is_fresh.then_some(&token.access)
+    }
+
     /// Whether stored tokens are another process's, and newer. Where the provider rotates refresh tokens, a new one says
     /// so; where it does not, the access token and its end do.
     fn is_news(&self, token: &Token) -> bool {
@@ -94,21 +123,20 @@ impl Tokens {
     }
 }
 
+impl State {
+    fn is_renewing(&self) -> bool {
+        self.renewing
+            .as_ref()
+            .is_some_and(|renewing| !renewing.task.is_finished())
+    }
+}
+
 /// What came of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewal {
     Renewed,
     /// Somebody else had renewed it.
     Adopted,
-}
-
-/// What a token request is made with.
-pub(crate) struct TokenCall<'a> {
-    pub(crate) client: &'a reqwest::Client,
-    pub(crate) clock: &'a Clock,
-    pub(crate) policy: &'a Policy,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) events: &'a Events,
 }
 
 impl OAuth2 {
@@ -168,7 +196,7 @@ impl OAuth2 {
         };
         OAuth2 {
             setup: Arc::new(setup),
-            tokens: Arc::default(),
+            state: Arc::default(),
         }
     }
 
@@ -215,10 +243,8 @@ impl OAuth2 {
         if setup.credential.is_none() {
             setup.store = Arc::new(MemoryStore::default());
         }
-        self.tokens = Arc::new(Mutex::new(Tokens {
-            current: setup.start.clone(),
-            previous: Vec::new(),
-        }));
+        self.state = Arc::default();
+        self.lock().tokens.current = self.setup.start.clone();
         self
     }
 
@@ -226,49 +252,96 @@ impl OAuth2 {
         self.setup.credential.as_ref().unwrap_or(&self.setup.client_id)
     }
 
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// An access token for the next call.
-    pub(crate) async fn access(&self, call: &TokenCall<'_>) -> Result<SecretString, FetchError> {
-        let mut tokens = self.tokens.lock().await;
-        let fresh_until = call.clock.now() + MARGIN;
-        let is_fresh = |token: &Token| token.expires_at.is_none_or(|end| end > fresh_until);
-        if !tokens.current.as_ref().is_some_and(is_fresh) {
-            self.adopt(&mut tokens, call.events).await;
+    pub(crate) async fn access(&self, inner: &Arc<Inner>) -> Result<SecretString, FetchError> {
+        let renewed = {
+            let mut state = self.lock();
+            if !state.is_renewing()
+                && let Some(token) = state.tokens.fresh(inner.clock.now())
+            {
+                return Ok(token.clone());
+            }
+            self.join(&mut state, inner)
+        };
+        Ok(self.wait(renewed, inner).await?.0)
+    }
+
+    /// Renews the credential after a 401 for the token `used`.
+    pub(crate) async fn renew(&self, used: &SecretString, inner: &Arc<Inner>) -> Result<Renewal, FetchError> {
+        let (renewed, joined) = {
+            let mut state = self.lock();
+            let current = state.tokens.current.as_ref();
+            if current.is_some_and(|token| token.access.expose_secret() != used.expose_secret()) {
+                return Ok(Renewal::Adopted);
+            }
+            let joined = state.is_renewing();
+            (self.join(&mut state, inner), joined)
+        };
+        let (_, renewal) = self.wait(renewed, inner).await?;
+        Ok(if joined { Renewal::Adopted } else { renewal })
+    }
+
+    /// The result of the renewal that runs, or of a new one.
+    fn join(&self, state: &mut State, inner: &Arc<Inner>) -> Shared<BoxFuture<'static, Renewed>> {
+        if let Some(renewing) = state.renewing.as_ref().filter(|_| state.is_renewing()) {
+            return renewing.result.clone();
         }
-        if !tokens.current.as_ref().is_some_and(is_fresh) {
-            self.obtain(&mut tokens, call).await?;
+        // A store that hangs must not hang all later calls.
+        let limit = 2 * inner.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let (this, inner, scope) = (self.clone(), Arc::clone(inner), scope::Scope::current());
+        let renewal = async move {
+            let renewal = tokio::time::timeout(limit, scope.run(this.renewed(&inner)));
+            let late = |_| Err(this.error(Kind::Timeout(limit)));
+            renewal.await.unwrap_or_else(late)
+        };
+        let task = tokio::spawn(renewal.in_current_span());
+        // A store that panics.
+        let failed = self.error(Kind::Token(None));
+        let renewing = state.renewing.insert(Renewing {
+            task: task.abort_handle(),
+            result: task.map(|ended| ended.unwrap_or(Err(failed))).boxed().shared(),
+        });
+        renewing.result.clone()
+    }
+
+    async fn wait(&self, renewed: Shared<BoxFuture<'static, Renewed>>, inner: &Inner) -> Renewed {
+        match scope::Scope::current().time_left(inner.clock.now()) {
+            Some(left) if !inner.frigg => tokio::time::timeout(left, renewed)
+                .await
+                .unwrap_or_else(|_| Err(self.error(Kind::Timeout(left)))),
+            _ => renewed.await,
         }
-        match &tokens.current {
-            Some(token) => Ok(token.access.clone()),
+    }
+
+    /// Another process's tokens, or new ones.
+    async fn renewed(&self, inner: &Inner) -> Renewed {
+        if self.adopt(inner).await
+            && let Some(token) = self.lock().tokens.fresh(inner.clock.now())
+        {
+            return Ok((token.clone(), Renewal::Adopted));
+        }
+        let renewal = self.obtain(inner).await?;
+        match &self.lock().tokens.current {
+            Some(token) => Ok((token.access.clone(), renewal)),
             None => Err(self.error(Kind::Token(None))),
         }
     }
 
-    /// Renews the credential after a 401 for the token `used`.
-    pub(crate) async fn renew(
-        &self,
-        used: &SecretString,
-        call: &TokenCall<'_>,
-    ) -> Result<Renewal, FetchError> {
-        let mut tokens = self.tokens.lock().await;
-        let replaced = tokens
-            .current
-            .as_ref()
-            .is_some_and(|token| token.access.expose_secret() != used.expose_secret());
-        if replaced || self.adopt(&mut tokens, call.events).await {
-            return Ok(Renewal::Adopted);
-        }
-        self.obtain(&mut tokens, call).await
-    }
-
     /// Takes the stored tokens when they are others than this process has had.
-    async fn adopt(&self, tokens: &mut Tokens, events: &Events) -> bool {
+    async fn adopt(&self, inner: &Inner) -> bool {
         let stored = match self.setup.store.load(self.credential()).await {
             Ok(stored) => stored,
             Err(error) => {
-                events.credential_store_failed("load", &*error);
+                inner.events.credential_store_failed("load", &*error);
                 None
             }
         };
+        let tokens = &mut self.lock().tokens;
         match stored.filter(|token| tokens.is_news(token)) {
             Some(token) => {
                 tokens.replace(token, true);
@@ -278,20 +351,21 @@ impl OAuth2 {
         }
     }
 
-    async fn obtain(&self, tokens: &mut Tokens, call: &TokenCall<'_>) -> Result<Renewal, FetchError> {
-        match self.request(tokens.current.as_ref(), call).await {
+    async fn obtain(&self, inner: &Inner) -> Result<Renewal, FetchError> {
+        let current = self.lock().tokens.current.clone();
+        match self.request(current.as_ref(), inner).await {
             Ok(token) => {
                 let saved = self.setup.store.save(self.credential(), &token).await;
-                tokens.replace(token, saved.is_ok());
+                self.lock().tokens.replace(token, saved.is_ok());
                 if let Err(error) = saved {
-                    call.events.credential_store_failed("save", &*error);
+                    inner.events.credential_store_failed("save", &*error);
                 }
                 Ok(Renewal::Renewed)
             }
             Err(error) if error.is_unauthorized() => {
                 for wait in READ_AGAIN {
-                    call.clock.sleep(wait).await;
-                    if self.adopt(tokens, call.events).await {
+                    inner.clock.sleep(wait).await;
+                    if self.adopt(inner).await {
                         return Ok(Renewal::Adopted);
                     }
                 }
@@ -302,7 +376,7 @@ impl OAuth2 {
     }
 
     /// Asks the token endpoint.
-    async fn request(&self, current: Option<&Token>, call: &TokenCall<'_>) -> Result<Token, FetchError> {
+    async fn request(&self, current: Option<&Token>, inner: &Inner) -> Result<Token, FetchError> {
         let setup = &*self.setup;
         let url = TokenUrl::new(setup.token_url.clone())
             .map_err(|_| self.error(Kind::Invalid("the token URL is no URL", Permanent::default())))?;
@@ -314,7 +388,7 @@ impl OAuth2 {
             .set_client_secret(ClientSecret::new(setup.client_secret.expose_secret().to_owned()))
             .set_auth_type(auth_type)
             .set_token_uri(url);
-        let endpoint = Endpoint { oauth2: self, call };
+        let endpoint = Endpoint { oauth2: self, inner };
         let scopes = setup.scopes.iter().cloned().map(Scope::new);
         // The three requests are different types with the same methods.
         macro_rules! ask {
@@ -348,7 +422,7 @@ impl OAuth2 {
             // Their texts and sources quote the answer, which may hold a token.
             _ => self.error(Kind::Body("the token endpoint's answer is no token".to_owned())),
         })?;
-        let now = call.clock.now();
+        let now = inner.clock.now();
         Ok(Token {
             access: answer.access_token().secret().as_str().into(),
             // A provider that does not rotate it gives none.
@@ -362,18 +436,19 @@ impl OAuth2 {
 
     /// Sends one request of the `oauth2` crate. What is no token becomes an error here, with its status and without its
     /// body.
-    async fn exchange(&self, request: HttpRequest, call: &TokenCall<'_>) -> Result<HttpResponse, FetchError> {
+    async fn exchange(&self, request: HttpRequest, inner: &Inner) -> Result<HttpResponse, FetchError> {
+        let timeout = inner.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let transport = |error: reqwest::Error| {
-            let kind = match call.timeout.filter(|_| error.is_timeout()) {
-                Some(timeout) => Kind::Timeout(timeout),
-                None => Kind::Token(Some(error.without_url().into())),
+            let kind = match error.is_timeout() {
+                true => Kind::Timeout(timeout),
+                false => Kind::Token(Some(Arc::new(error.without_url()))),
             };
             self.error(kind)
         };
         let mut request = reqwest::Request::try_from(request).map_err(transport)?;
-        *request.timeout_mut() = call.timeout;
-        let response = call.client.execute(request).await.map_err(transport)?;
-        let received_at = call.clock.now();
+        *request.timeout_mut() = Some(timeout);
+        let response = inner.client.execute(request).await.map_err(transport)?;
+        let received_at = inner.clock.now();
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.bytes().await.map_err(transport)?;
         if status.is_success() {
@@ -383,7 +458,7 @@ impl OAuth2 {
             *answer.headers_mut() = headers;
             return Ok(answer);
         }
-        let answer = call
+        let answer = inner
             .policy
             .read(&Signal::new(status.as_u16(), &headers, &body, received_at));
         let kind = match answer.into_error() {
@@ -406,7 +481,7 @@ impl OAuth2 {
 /// The crate's way to the token endpoint. A closure would do, but its future is not provably `Send`.
 struct Endpoint<'a> {
     oauth2: &'a OAuth2,
-    call: &'a TokenCall<'a>,
+    inner: &'a Inner,
 }
 
 impl<'c> AsyncHttpClient<'c> for Endpoint<'_> {
@@ -414,7 +489,7 @@ impl<'c> AsyncHttpClient<'c> for Endpoint<'_> {
     type Future = BoxFuture<'c, Result<HttpResponse, FetchError>>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(self.oauth2.exchange(request, self.call))
+        Box::pin(self.oauth2.exchange(request, self.inner))
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Response`]: a 2xx.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -132,7 +133,7 @@ pub(crate) fn transport(
 ) -> FetchError {
     let kind = match timeout.filter(|_| error.is_timeout()) {
         Some(timeout) => Kind::Timeout(timeout),
-        None => Kind::Transport(error.without_url()),
+        None => Kind::Transport(Arc::new(error.without_url())),
     };
     FetchError::new(kind, method, url)
 }

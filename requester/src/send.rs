@@ -1,5 +1,6 @@
 //! One call from its turn to its end: sign, enter, attempt, decide, wait.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use frigg_core::backoff::DEFAULT_MAX_IN_PROCESS_WAIT;
@@ -11,7 +12,7 @@ use crate::attempt::{Failure, Outcome, attempt};
 use crate::auth::{self, sensitive};
 use crate::error::{FetchError, Kind};
 use crate::notify::{Announcement, Notice};
-use crate::oauth2::{OAuth2, Renewal, TokenCall};
+use crate::oauth2::Renewal;
 use crate::pacing::Pass;
 use crate::request::Call;
 use crate::requester::Inner;
@@ -23,7 +24,7 @@ pub(crate) fn on(timeout: Duration) -> Option<Duration> {
     (!timeout.is_zero()).then_some(timeout)
 }
 
-pub(crate) async fn send(inner: &Inner, mut call: Call) -> Result<Response, FetchError> {
+pub(crate) async fn send(inner: &Arc<Inner>, mut call: Call) -> Result<Response, FetchError> {
     match repeat(inner, &mut call).await {
         Ok((response, timeout, pass)) => Ok(Response::new(response, call, timeout, pass)),
         Err(error) => Err(finish(inner, &call, error).await),
@@ -32,14 +33,21 @@ pub(crate) async fn send(inner: &Inner, mut call: Call) -> Result<Response, Fetc
 
 /// The answer, the timeout under which its body arrives, and the place that it takes meanwhile.
 async fn repeat(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     call: &mut Call,
 ) -> Result<(reqwest::Response, Option<Duration>, Option<Pass>), FetchError> {
     let mut waiting = Waiting::default();
     let mut retries = 0;
     loop {
-        let (mut request, token) = sign(inner, call).await?;
-        let pass = enter(inner, call, &mut waiting).await?;
+        // Renewed before the call has its turn, which nobody else has meanwhile.
+        let mut token = token(inner).await?;
+        let (pass, waited) = enter(inner, call, &waiting).await?;
+        if !waited.is_zero() {
+            waiting.waited += waited;
+            // It may have ended.
+            token = self::token(inner).await?;
+        }
+        let mut request = sign(call, token.as_ref())?;
         let terms = terms(inner, call);
         let timeout = match inner.frigg {
             true => call.timeout,
@@ -68,8 +76,8 @@ async fn repeat(
                 Some(wait)
             }
             Next::Renew => {
-                if let Some((oauth2, token)) = token
-                    && oauth2.renew(&token, &token_call(inner)).await? == Renewal::Adopted
+                if let (auth::Kind::OAuth2(oauth2), Some(token)) = (&inner.auth.0, &token)
+                    && oauth2.renew(token, inner).await? == Renewal::Adopted
                 {
                     waiting.forgive();
                 }
@@ -97,11 +105,16 @@ fn terms<'a>(inner: &'a Inner, call: &Call) -> Terms<'a> {
     }
 }
 
-/// A copy of the call, with the token that holds now.
-async fn sign<'a>(
-    inner: &'a Inner,
-    call: &Call,
-) -> Result<(reqwest::Request, Option<(&'a OAuth2, SecretString)>), FetchError> {
+/// The token that holds now, where there is one.
+async fn token(inner: &Arc<Inner>) -> Result<Option<SecretString>, FetchError> {
+    match &inner.auth.0 {
+        auth::Kind::OAuth2(oauth2) => oauth2.access(inner).await.map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// A copy of the call, with the token.
+fn sign(call: &Call, token: Option<&SecretString>) -> Result<reqwest::Request, FetchError> {
     // Bodies are bytes, which can always be copied.
     let mut request = call.request.try_clone().ok_or_else(|| {
         let (method, url) = call.shown();
@@ -111,33 +124,25 @@ async fn sign<'a>(
             url,
         )
     })?;
-    let auth::Kind::OAuth2(oauth2) = &inner.auth.0 else {
-        return Ok((request, None));
-    };
-    let token = oauth2.access(&token_call(inner)).await?;
-    if let Some(value) = sensitive(&format!("Bearer {}", token.expose_secret())) {
+    if let Some(token) = token
+        && let Some(value) = sensitive(&format!("Bearer {}", token.expose_secret()))
+    {
         request
             .headers_mut()
             .entry(http::header::AUTHORIZATION)
             .or_insert(value);
     }
-    Ok((request, Some((oauth2, token))))
+    Ok(request)
 }
 
-fn token_call(inner: &Inner) -> TokenCall<'_> {
-    TokenCall {
-        client: &inner.client,
-        clock: &inner.clock,
-        policy: &inner.policy,
-        timeout: inner.timeout,
-        events: &inner.events,
-    }
-}
-
-/// Waits for the call's turn below the known limits.
-async fn enter(inner: &Inner, call: &Call, waiting: &mut Waiting) -> Result<Option<Pass>, FetchError> {
+/// Waits for the call's turn below the known limits, and says how long.
+async fn enter(
+    inner: &Inner,
+    call: &Call,
+    waiting: &Waiting,
+) -> Result<(Option<Pass>, Duration), FetchError> {
     let Some(pacing) = &inner.pacing else {
-        return Ok(None);
+        return Ok((None, Duration::ZERO));
     };
     let left = waiting.left(&terms(inner, call));
     let key = call.scope_key.as_deref().unwrap_or(&inner.module);
@@ -145,10 +150,7 @@ async fn enter(inner: &Inner, call: &Call, waiting: &mut Waiting) -> Result<Opti
         .enter(key, call.request.url().path(), left, &inner.clock)
         .await
     {
-        Ok((pass, waited)) => {
-            waiting.waited += waited;
-            Ok(Some(pass))
-        }
+        Ok((pass, waited)) => Ok((Some(pass), waited)),
         Err(held) => {
             let limited = held.into_error(inner.clock.now()).with_module(&inner.module);
             let (method, url) = call.shown();

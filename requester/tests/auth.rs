@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Reply, Server, Setup, error, noon, secrets, send};
-use frigg_core::rate_limit::Reason;
+use frigg_core::rate_limit::{NamedWindow, Policy, Reason};
 use frigg_requester::secrecy::ExposeSecret as _;
 use frigg_requester::{Auth, BoxError, CredentialStore, MemoryStore, Notice, OAuth2, Token};
 use futures_util::future::BoxFuture;
@@ -256,11 +256,7 @@ async fn a_store_that_cannot_be_written_does_not_bring_old_tokens_back() {
             Box::pin(async { Err("read only".into()) })
         }
     }
-    let rotate = |to: &str| {
-        let body = json!({"access_token": format!("t{to}"), "refresh_token": format!("r{to}"), "token_type": "bearer"});
-        Reply::json(200, &body)
-    };
-    let endpoint = Server::script([rotate("2"), rotate("3"), rotate("4")]);
+    let endpoint = Server::script([rotated("2"), rotated("3"), rotated("4")]);
     let setup = Setup::script([401, 200, 401, 200, 401, 200].map(Reply::status));
     let oauth2 =
         OAuth2::refresh_token(endpoint.url(), "app", secrets::CLIENT).with_store(Arc::new(Stale), "crm");
@@ -303,6 +299,118 @@ async fn a_newer_access_token_is_adopted_also_with_the_same_refresh_token() {
         assert_eq!(seen[seen.len() - 1].header("authorization"), Some(used));
         assert_eq!(endpoint.calls(), usize::from(used == "Bearer renewed"));
     }
+}
+
+fn rotated(to: &str) -> Reply {
+    let body =
+        json!({"access_token": format!("t{to}"), "refresh_token": format!("r{to}"), "token_type": "bearer"});
+    Reply::json(200, &body)
+}
+
+#[tokio::test]
+async fn a_caller_that_is_cut_takes_no_rotated_refresh_token_along() {
+    let came = Arc::new(tokio::sync::Notify::new());
+    let (answer, wait) = std::sync::mpsc::channel::<()>();
+    let (asked, wait) = (Arc::clone(&came), std::sync::Mutex::new(wait));
+    let endpoint = Server::start(move |_| {
+        asked.notify_one();
+        // Until the sender is gone.
+        let _ = wait.lock().unwrap().recv();
+        rotated("2")
+    });
+    let store = Arc::new(MemoryStore::default());
+    store.put("crm", Token::new("t1").with_refresh("r1").with_expiry(noon()));
+    let oauth2 = OAuth2::refresh_token(endpoint.url(), "app", secrets::CLIENT)
+        .with_store(Arc::clone(&store) as _, "crm");
+    let setup = Setup::script([Reply::status(200)]);
+    let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+    tokio::select! {
+        _ = send(&requester, "GET") => panic!("there is no token yet"),
+        () = came.notified() => {}
+    }
+    drop(answer);
+    send(&requester, "GET").await.unwrap();
+    assert_eq!(setup.server.seen()[0].header("authorization"), Some("Bearer t2"));
+    assert_eq!(endpoint.calls(), 1, "r1 is good for one renewal");
+    let stored = store.get("crm").and_then(|token| token.refresh);
+    assert_eq!(stored.unwrap().expose_secret(), "r2");
+}
+
+#[tokio::test]
+async fn calls_share_a_renewal_that_fails_too() {
+    for status in [429, 500, 400] {
+        let endpoint = Server::start(move |_| Reply::status(status).with("retry-after", "400"));
+        let setup = Setup::script([]);
+        let oauth2 = OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT);
+        let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+        let all = futures_util::future::join_all((0..10).map(|_| send(&requester, "GET")));
+        for result in all.await {
+            assert_eq!(error(result).status().map(|status| status.as_u16()), Some(status));
+        }
+        assert_eq!(endpoint.calls(), 1, "{status}");
+        // The next one asks again.
+        error(send(&requester, "GET").await);
+        assert_eq!(endpoint.calls(), 2, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_is_waited_for_no_longer_than_the_invocation_has_left() {
+    let endpoint = Server::script([Reply::Hang]);
+    let setup = Setup::script([]);
+    let oauth2 = OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT);
+    let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+    let left = Duration::from_millis(50);
+    let scope = frigg_core::scope::Scope {
+        deadline: Some(noon() + left),
+        ..Default::default()
+    };
+    let error = error(scope.run(send(&requester, "GET")).await);
+    assert_eq!(error.timeout(), Some(left));
+}
+
+#[tokio::test]
+async fn a_store_that_panics_fails_one_call() {
+    struct Panics(std::sync::atomic::AtomicBool);
+    impl CredentialStore for Panics {
+        fn load<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<Token>, BoxError>> {
+            let again = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+            Box::pin(async move {
+                assert!(again, "the first time");
+                Ok(None)
+            })
+        }
+        fn save<'a>(&'a self, _: &'a str, _: &'a Token) -> BoxFuture<'a, Result<(), BoxError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+    let endpoint = Server::script([token("new")]);
+    let setup = Setup::script([Reply::status(200)]);
+    let store = Arc::new(Panics(Default::default()));
+    let oauth2 = OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT).with_store(store, "crm");
+    let requester = setup.builder().auth(Auth::oauth2(oauth2)).build().unwrap();
+    assert!(!error(send(&requester, "GET").await).is_permanent());
+    send(&requester, "GET").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_that_ends_while_its_call_waits_is_renewed() {
+    let half_a_minute = |access: &str| {
+        Reply::json(
+            200,
+            &json!({"access_token": access, "token_type": "bearer", "expires_in": 30}),
+        )
+    };
+    let endpoint = Server::script([half_a_minute("a"), half_a_minute("b")]);
+    let setup = Setup::script([Reply::status(200), Reply::status(200)]);
+    let policy = Policy::new().with_window(NamedWindow::new(Reason::Minute, 1, Duration::from_secs(60)));
+    let oauth2 = OAuth2::client_credentials(endpoint.url(), "app", secrets::CLIENT);
+    let builder = setup.builder().policy(policy).auth(Auth::oauth2(oauth2));
+    let requester = builder.build().unwrap();
+    send(&requester, "GET").await.unwrap();
+    send(&requester, "GET").await.unwrap();
+    assert_eq!(setup.clock.sleeps_ms(), [60_250]);
+    assert_eq!(setup.server.seen()[1].header("authorization"), Some("Bearer b"));
 }
 
 #[tokio::test]
